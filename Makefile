@@ -11,7 +11,7 @@ SEEDS ?= 1000
 FAULTS ?= 12
 SECONDS ?= 60
 UPLOT ?= 1.6.32
-CONSOLE_VENDOR := src/leveret/http/console/page/vendor
+CONSOLE_VENDOR := src/leveret/protocols/console/page/vendor
 
 COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h')
 STUBS := $(subst /,.,$(patsubst src/%.pyi,%,$(shell find src -name '*.pyi')))
@@ -21,7 +21,7 @@ LOAD := $(wildcard bench/amqp/load/*.[ch])
 EXAMPLES := $(wildcard examples/$(or $(EXAMPLE),*).py)
 FUZZERS := $(wildcard tests/fuzz/fuzz_$(or $(FUZZ),*).py)
 # What reads bytes from outside or handles raw memory: the codec, the queues, the journal and streams.
-SANITIZED := $(wildcard tests/core tests/journal tests/stream tests/amqp tests/sqs/test_texts.py)
+SANITIZED := $(wildcard tests/core tests/storage/journal tests/storage/stream tests/protocols/amqp tests/protocols/sqs/test_texts.py)
 PYTEST_OPTIONS := $(if $(filter true,$(CI)),--durations=10)
 # tests/schedule.py says how many processes there are, and which tests stay together in one of them.
 AT_ONCE := --numprocesses=auto
@@ -45,7 +45,7 @@ test: $(VENV)/.dev $(VENV)/.parts  ## run the tests, on all cores; ARGS="-k name
 	$(PY) -m pytest $(PYTEST_OPTIONS) $(or $(ARGS),$(AT_ONCE) || { test $$? = 1 && $(again); })
 
 # Servers are measured too, unless a test kills them. A figure without all tests passing is still a figure, but not a success.
-coverage: $(VENV)/.dev $(VENV)/.parts  ## measure branch coverage of the Python modules, by package; ARGS="tests/rest" selects tests, which then run on one core
+coverage: $(VENV)/.dev $(VENV)/.parts  ## measure branch coverage of the Python modules, by package; ARGS="tests/protocols/rest" selects tests, which then run on one core
 	rm -rf build/coverage && mkdir -p build/coverage
 	@$(PY) -m coverage run -m pytest $(or $(ARGS),$(AT_ONCE)); result=$$?; \
 	$(PY) -m coverage combine --quiet && $(PY) -m coverage json --quiet -o build/coverage/report.json \
@@ -126,7 +126,7 @@ fuzz: $(VENV)/.fuzz  ## run tests/fuzz/fuzz_*.py; RUNS=n bounds each, FUZZ=name 
 # The sanitized modules live in a tree of their own, in front of src/ on the path: `make test` never meets them.
 # A report is written past Python to the standard error stream, so pytest must not capture that one.
 asan: $(VENV)/.dev  ## run the codec, queue and journal tests and the fuzzers under AddressSanitizer
-	@$(call some,$(SANITIZED),tests/core or tests/journal)
+	@$(call some,$(SANITIZED),tests/core or tests/storage/journal)
 	rm -rf build/asan
 	LEVERET_SANITIZE=address $(PY) setup.py -q build --build-base build/asan --build-lib build/asan/lib
 	$(sanitizer) $(PY) -m pytest -q --capture=sys --timeout=600 $(SANITIZED) $(ARGS)
@@ -148,17 +148,17 @@ cluster-kill: $(VENV)/.dev $(VENV)/.parts  ## kill the owner of a queue while pi
 	@$(PY) -m examples.cluster.failover docs/cluster.md
 
 spark-slow: $(VENV)/.dev  ## run the tests of Spark that `make test` leaves out: those with a Java of their own
-	$(PY) -m pytest $(PYTEST_OPTIONS) -m spark_slow tests/pipeline $(ARGS)
+	$(PY) -m pytest $(PYTEST_OPTIONS) -m spark_slow tests/spark $(ARGS)
 
 spark-cluster: $(VENV)/.dev  ## make the same report here and on a Spark cluster of three processes, and compare all rows
-	@$(PY) -m tests.pipeline.cluster
+	@$(PY) -m tests.spark.cluster
 
 spark-kill: $(VENV)/.dev  ## kill drivers, executors and servers amid queries of Spark, and count rows; KILLS=n for each kind
-	@$(PY) -m tests.pipeline.kills $(or $(KILLS),2)
+	@$(PY) -m tests.spark.kills $(or $(KILLS),2)
 
 # Needs Chromium, which `make parts` installs, and Java for the report. Look at what it made before you commit it.
 screenshots: $(VENV)/.dev $(VENV)/.parts  ## pictures of the console and transcripts of commands, of a broker at work, into docs/
-	@$(PY) -m tests.console.screenshots
+	@$(PY) -m tests.protocols.console.screenshots
 
 deploy-check: $(VENV)/.dev  ## check what is in deploy/ without running it, and say what was not checked
 	@$(PY) -m tests.deploy

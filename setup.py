@@ -34,7 +34,7 @@ def extension(path: Path) -> Extension:
     return Extension(
         module,
         [str(path)],
-        include_dirs=[str(SOURCE / "leveret" / "journal"), str(path.parent)],
+        include_dirs=[str(SOURCE / "leveret" / "storage"), str(path.parent)],
         extra_compile_args=[*FLAGS, "-Wno-unused-function", "-Wno-unreachable-code"],
         extra_link_args=LINK,
     )

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import leveret
 from bench.measure import Span, report, rss_bytes, timed
-from leveret.alerting.engine import Engine
-from leveret.alerting.rules import DEFAULTS
-from leveret.alerting.watch import Watch
+from leveret.observability.alerting.engine import Engine
+from leveret.observability.alerting.rules import DEFAULTS
+from leveret.observability.alerting.watch import Watch
 
 QUEUES = 100_000
 LOOKS = 3

@@ -1,10 +1,10 @@
 """AMQP frames of publishes, read and written without a socket: nanoseconds for method, header and body together."""
 
 from bench.measure import report, timed
-from leveret.amqp.codec import decode, encode
-from leveret.amqp.frames import FrameReader, FrameWriter
-from leveret.amqp.methods import BasicPublish
 from leveret.core.properties import Properties, content
+from leveret.protocols.amqp.codec import decode, encode
+from leveret.protocols.amqp.frames import FrameReader, FrameWriter
+from leveret.protocols.amqp.methods import BasicPublish
 
 FRAME_MAX = 131_072
 BODY_BYTES = 100

@@ -10,11 +10,11 @@ from bench.measure import Span, report, timed
 from bench.spark_cost import cheapest, costed
 from bench.spark_latency import latency_figures
 from bench.spark_sink import BODY_BYTES, GOAL_PER_S, sink_figures
-from leveret.pipeline.archive import Archive, archive
-from leveret.pipeline.generate import Traffic, events
-from leveret.pipeline.report.job import build_from
-from leveret.pipeline.report.tables import Sources
-from leveret.pipeline.session import session
+from leveret.spark.archive import Archive, archive
+from leveret.spark.generate import Traffic, events
+from leveret.spark.report.job import build_from
+from leveret.spark.report.tables import Sources
+from leveret.spark.session import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,9 +14,9 @@ from typing import Any
 from bench.amqp.brokers import SERVE, start_leveret
 from bench.amqp.load import PROGRAM, Options, run_load
 from bench.measure import Span, report, rss_bytes, synced_writes, timed
-from leveret.journal.disk import Disk
-from leveret.stream.log import Log
-from leveret.stream.options import StreamOptions
+from leveret.storage.disk import Disk
+from leveret.storage.stream.log import Log
+from leveret.storage.stream.options import StreamOptions
 
 QUICK = bool(os.environ.get("QUICK"))
 BATCH = 20_000

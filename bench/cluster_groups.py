@@ -18,13 +18,13 @@ from bench.amqp.load import Options, run_load
 from bench.amqp.processes import tree
 from bench.cluster_http import pids
 from bench.measure import cpu_seconds, cpu_seconds_of_ended, progress, report
-from leveret.amqp import methods as m
-from leveret.cluster.placement import Placements, assignment
+from leveret.cluster.coordination.placement import Placements, assignment
 from leveret.config import ServerOptions
-from tests.amqp.wire import Client, SocketLink
-from tests.cluster.etcd_process import EtcdProcess
-from tests.node.processes import Nodes
+from leveret.protocols.amqp import methods as m
+from tests.cluster.coordination.etcd_process import EtcdProcess
+from tests.cluster.processes import Nodes
 from tests.postgres_server import PostgresServer
+from tests.protocols.amqp.wire import Client, SocketLink
 
 SHARDS = 2
 BODY_BYTES = 200

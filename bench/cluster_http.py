@@ -13,7 +13,7 @@ from bench.bench_rest import PAYLOAD, Requests
 from bench.bench_sqs import Side
 from bench.measure import cpu_seconds, report
 from bench.sqs_client import KEY, SECRET
-from tests.node.processes import Nodes
+from tests.cluster.processes import Nodes
 
 LEVERET = [sys.executable, "-m", "leveret"]
 REST_QUEUE = "orders"

@@ -16,14 +16,14 @@ from bench.cluster_http import REST_QUEUE, SQS_QUEUE, measure_rest, measure_sqs,
 from bench.cluster_sink import measure_sink
 from bench.cluster_streams import STREAMS, measure_streams
 from bench.measure import progress, report
-from leveret.amqp import methods as m
-from leveret.cluster.placement import SHARDS, Placements, assignment
+from leveret.cluster.coordination.placement import SHARDS, Placements, assignment
 from leveret.config import ServerOptions
 from leveret.core.properties import Properties
-from tests.amqp.wire import Client, SocketLink
-from tests.cluster.etcd_process import EtcdProcess
-from tests.node.processes import Nodes
+from leveret.protocols.amqp import methods as m
+from tests.cluster.coordination.etcd_process import EtcdProcess
+from tests.cluster.processes import Nodes
 from tests.postgres_server import PostgresServer
+from tests.protocols.amqp.wire import Client, SocketLink
 
 NAMES = ("a", "b", "c")
 SCHEMA = "nodes"

@@ -11,10 +11,10 @@ from bench.cluster_http import operate, pids
 from bench.measure import cpu_seconds, progress, report
 from leveret.client.broker import RemoteBroker, connect
 from leveret.client.sinks import commit_batch, put_piece
-from leveret.cluster.placement import SHARDS, Placements, stable_hash
-from leveret.sink.pieces import constant
-from tests.node.processes import Nodes
-from tests.sink.batches import piece
+from leveret.cluster.coordination.placement import SHARDS, Placements, stable_hash
+from leveret.ingest.row_groups import constant
+from tests.cluster.processes import Nodes
+from tests.ingest.batches import piece
 
 BODY = b"x" * 100
 PIECE_ROWS = 8_000

@@ -4,7 +4,7 @@ from bench.amqp.brokers import Target, greeting
 from bench.amqp.load import Options, run_load
 from bench.cluster_http import pids
 from bench.measure import progress, report
-from tests.node.processes import Nodes
+from tests.cluster.processes import Nodes
 
 STREAMS = {"local": "log", "proxied": "record"}
 BODY_BYTES = 200

@@ -11,14 +11,14 @@ import uvloop
 import leveret
 from leveret.clock import SystemClock
 from leveret.embedded.outgoing import Outgoing
-from leveret.http.desk import Desk
-from leveret.http.limits import Limits
-from leveret.http.request import Request
-from leveret.http.response import JSON, Response, json_response
-from leveret.http.router import Answer, Endpoint, Router
-from leveret.http.server import HttpServer
-from leveret.net.admission import Admission
-from leveret.net.listener import bind
+from leveret.protocols.http.async_broker import Desk
+from leveret.protocols.http.limits import Limits
+from leveret.protocols.http.request import Request
+from leveret.protocols.http.response import JSON, Response, json_response
+from leveret.protocols.http.router import Answer, Endpoint, Router
+from leveret.protocols.http.server import HttpServer
+from leveret.protocols.net.admission import Admission
+from leveret.protocols.net.listener import bind
 
 HELLO = Response(200, b'{"hello":"world"}', JSON)
 NOTHING = Response(204)

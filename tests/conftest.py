@@ -16,7 +16,7 @@ from tests.schedule import group, processes, turn
 from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
-    from tests.cluster.etcd_process import EtcdProcess
+    from tests.cluster.coordination.etcd_process import EtcdProcess
     from tests.postgres_server import PostgresServer
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
@@ -85,7 +85,7 @@ def endings() -> Iterator[list[int]]:
     """The codes that a broker whose journal failed would have ended this process with: nobody would hear why."""
     codes: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("leveret.journal.commit.os", SimpleNamespace(_exit=codes.append))
+        patch.setattr("leveret.storage.journal.commit.os", SimpleNamespace(_exit=codes.append))
         yield codes
     assert not codes, f"a journal failed after the last test, and a process would have ended with {codes}"
 
@@ -117,7 +117,7 @@ def store_url(postgres: "PostgresServer") -> str:
 @pytest.fixture(scope="session")
 def etcd(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[EtcdProcess]":
     """An etcd for all tests that need one; each has a prefix of its own there."""
-    from tests.cluster.etcd_process import EtcdProcess
+    from tests.cluster.coordination.etcd_process import EtcdProcess
 
     with EtcdProcess(tmp_path_factory.mktemp("etcd")) as process:
         yield process

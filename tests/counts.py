@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 
-from leveret.http.rest.api import OPERATIONS
-from leveret.http.sqs.service import QUEUE_ACTIONS
-from tests.amqp import test_denials
-from tests.management.recorded import RECORDED
-from tests.rest import test_security
+from leveret.protocols.rest.api import OPERATIONS
+from leveret.protocols.sqs.service import QUEUE_ACTIONS
+from tests.protocols.amqp import test_denials
+from tests.protocols.management.recorded import RECORDED
+from tests.protocols.rest import test_security
+from tests.protocols.sqs import test_authorization
+from tests.protocols.sqs.golden import GOLDEN
 from tests.security import test_matrix_amqp, test_matrix_management, test_matrix_rest, test_matrix_sqs
 from tests.security.matrix import TAGS, numbered
-from tests.sqs import test_authorization
-from tests.sqs.golden import GOLDEN
 
 
 def golden() -> Mapping[str, int]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from tests.cluster.etcd_process import free_ports
+from tests.cluster.coordination.etcd_process import free_ports
 from tests.foreign_process import ForeignProcess
 from tests.parts import need_program
 from tests.waiting import PATIENCE_S

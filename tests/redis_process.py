@@ -8,7 +8,7 @@ from typing import Any, Self
 import pytest
 import redis
 
-from tests.cluster.etcd_process import free_ports
+from tests.cluster.coordination.etcd_process import free_ports
 from tests.foreign_process import ForeignProcess
 from tests.machine import Machine
 from tests.parts import need_program
@@ -21,7 +21,7 @@ HERE = Machine("here")
 def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a server wait for Redis as long as tests do: this machine may have other things to do."""
     for name in ("TIMEOUT_S", "CONNECT_TIMEOUT_S", "THREAD_TIMEOUT_S"):
-        monkeypatch.setattr(f"leveret.shared.redis.{name}", PATIENCE_S)
+        monkeypatch.setattr(f"leveret.runtime.shared.redis.{name}", PATIENCE_S)
 
 
 class RedisProcess(ForeignProcess):

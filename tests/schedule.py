@@ -7,9 +7,9 @@ and the longest files come first, so that the processes end at about the same ti
 import os
 
 FIRST = {
-    "tests/pipeline/": "one Java for Spark",
+    "tests/spark/": "one Java for Spark",
     "tests/rabbitmq/": "a server that has played all scenarios",
-    "tests/console/": "one browser, and a server at work",
+    "tests/protocols/console/": "one browser, and a server at work",
     "tests/test_sim_cluster.py": "nothing: long",
     "tests/test_sim.py": "nothing: long",
     "tests/test_readme.py": "nothing: long",

@@ -8,40 +8,48 @@ from pathlib import Path
 from tests.conftest import need
 from tests.sources import ROOT, code, files, imports, module, names, relative
 
-SHARED = {"alerts", "clock", "config", "http_client", "version"}
-EDGE = {"core", "security", "telemetry", "net"} | SHARED
-# What each part of the package may import besides itself. "" is leveret/__init__.py; it, server and embedded
-# are the composition roots: only they join an edge or the core with a journal. The command line starts a server.
-# Nothing imports the pipeline: `leveret pipeline` finds a job by its name when it is run (cli/pipeline.py), so that
-# every other command starts without Spark.
+SHARED = {"clock", "config", "http_client", "version"}
+# What each part of the package may import besides itself, from the core outwards. "" is leveret/__init__.py; it, server
+# and runtime are the composition roots: only they join an edge or the core with a store. The command line starts one.
+# Nothing imports spark: `leveret pipeline` finds a job by its name when it is run (cli/pipeline.py), so that all other
+# commands start without Spark. `pipeline` is its former name, for those who import that.
 ARROWS: dict[str, set[str]] = {
     "core": set(),
-    "alerts": set(),
     "clock": set(),
     "config": set(),
     "http_client": {"core"},
     "version": set(),
-    "journal": {"core"} | SHARED,
-    "stream": {"core", "journal"} | SHARED,
+    "storage": {"core"} | SHARED,
+    # Alerts look at queues under the lock of the runtime, and call no address of this machine: to be passed in.
+    "observability": {"core", "security", "runtime"} | SHARED,
     "security": {"core"} | SHARED,
-    "telemetry": {"core"} | SHARED,
-    "shared": {"core", "security", "telemetry"} | SHARED,
-    "cluster": {"core", "journal", "telemetry"} | SHARED,
-    "node": EDGE | {"amqp", "http", "embedded", "journal", "sink", "cluster"},
-    "alerting": {"core", "security", "telemetry", "embedded"} | SHARED,
-    "net": EDGE - {"net"},
-    "amqp": EDGE,
-    "http": EDGE | {"embedded", "sink", "alerting", "shared"},
-    "client": EDGE | {"embedded", "shared"},
-    "cli": EDGE | {"server", "client", "embedded", "journal", "stream", "sink"},
+    "runtime": {"core", "storage", "observability", "security"} | SHARED,
+    "embedded": {"core", "storage", "observability", "runtime"} | SHARED,
+    "client": {"core", "observability", "runtime", "embedded"} | SHARED,
+    "ingest": {"core", "storage", "observability", "runtime", "embedded"} | SHARED,
+    "protocols": {"core", "observability", "security", "runtime", "embedded", "ingest"} | SHARED,
+    "cluster": {"core", "storage", "observability", "security", "runtime", "embedded", "ingest", "protocols"} | SHARED,
+    "server": {"core", "storage", "observability", "security", "runtime", "embedded", "client"}
+    | {"ingest", "protocols", "cluster"}
+    | SHARED,
+    "cli": {"core", "storage", "observability", "security", "runtime", "embedded", "client"}
+    | {"ingest", "protocols", "server"}
+    | SHARED,
     "__main__": {"cli"},
-    "embedded": EDGE | {"journal", "stream"},
-    "sink": {"core", "journal", "stream", "embedded", "telemetry"} | SHARED,
-    "pipeline": {"core", "journal", "stream", "client", "sink", "cluster"} | SHARED,
-    "": EDGE | {"journal", "stream", "embedded", "client"},
-    "server": EDGE
-    | {"journal", "stream", "embedded", "client", "amqp", "http", "sink", "cluster", "node", "alerting"}
-    | {"shared"},
+    "spark": {"core", "storage", "observability", "client", "ingest", "cluster"} | SHARED,
+    "pipeline": set(),
+    "": {"core", "storage", "runtime", "embedded", "client"} | SHARED,
+}
+# What each protocol may import of the others: all know sockets, and five are made on HTTP.
+PROTOCOLS: dict[str, set[str]] = {
+    "net": set(),
+    "amqp": {"net"},
+    "http": {"net"},
+    "rest": {"http"},
+    "sqs": {"http"},
+    "management": {"http", "net"},
+    "metrics": {"http", "net", "management"},
+    "console": {"http", "rest"},
 }
 
 # Whatever makes two runs of the same calls differ, or waits, or leaves the process.
@@ -100,20 +108,31 @@ def test_imports_follow_the_arrows() -> None:
     assert not wrong, "against the arrows of ARROWS (move the code, or pass the object in):\n" + "\n".join(wrong)
 
 
-def test_only_the_pipeline_imports_pyspark() -> None:
+def test_protocols_do_not_import_each_other() -> None:
+    wrong = []
+    for path in files(*CODE, under="src/leveret/protocols"):
+        here = path.relative_to(ROOT / "src" / "leveret" / "protocols").parts[0]
+        for name in imports(path):
+            there = name.split(".")[2] if name.startswith("leveret.protocols.") else here
+            if there not in {here} | PROTOCOLS.get(here, set()):
+                wrong.append(f"{relative(path)} imports {name}")
+    assert not wrong, "against the table PROTOCOLS (move what they share to runtime):\n" + "\n".join(wrong)
+
+
+def test_only_spark_imports_pyspark() -> None:
     wrong = [
         relative(path)
         for path in files(*CODE, under="src/leveret")
-        if part_of(path) != "pipeline" and any(name.split(".")[0] == "pyspark" for name in imports(path))
+        if part_of(path) != "spark" and any(name.split(".")[0] == "pyspark" for name in imports(path))
     ]
-    assert not wrong, f"pyspark belongs in leveret/pipeline only: {wrong}"
+    assert not wrong, f"pyspark belongs in leveret/spark only: {wrong}"
 
 
 def test_patterns_from_outside_are_compiled_in_one_place() -> None:
     """Python's engine takes exponential time for some patterns: it gets constants only, at the level of a module."""
     wrong = []
     for path in files(".py", ".pyx", under="src/leveret"):
-        if relative(path) != PATTERNS and part_of(path) not in ("cli", "pipeline"):
+        if relative(path) != PATTERNS and part_of(path) not in ("cli", "spark"):
             wrong += [f"{relative(path)} imports {name}" for name in imports(path) if name in ("fnmatch", "re2")]
             wrong += [f"{relative(path)}: {line.strip()}" for line in code(path).splitlines() if LATE_RE.search(line)]
     assert not wrong, f"use {PATTERNS} for what is not a constant:\n" + "\n".join(wrong)

@@ -10,23 +10,23 @@ import pytest
 
 import leveret
 from deploy.prometheus.make_rules import SERVER_RULES, title
-from leveret.alerts import RULES, STREAM_RULES
 from leveret.cli.pipeline import JOBS
 from leveret.config import MIB, Options, ServerOptions, StoreOptions
 from leveret.core import errors
 from leveret.core.arguments import ARGUMENTS, Argument
 from leveret.embedded.declare import DAY_S, OPTIONS, Option, milliseconds
-from leveret.embedded.stats import BrokerStats, JournalStats, QueueStats
-from leveret.http.metrics.cluster import CLUSTER
-from leveret.http.metrics.exporter import WHOLE
-from leveret.http.metrics.objects import GROUPS
-from leveret.pipeline.records import QUEUE, STREAM
-from leveret.pipeline.scan import TABLES
-from leveret.pipeline.target import OF_ALL_ROWS
-from leveret.pipeline.target import OPTIONS as OPTIONS_OF_SINKS
+from leveret.ingest.row_groups import COLUMNS
+from leveret.observability.alert_rules import RULES, STREAM_RULES
+from leveret.protocols.metrics.cluster import CLUSTER
+from leveret.protocols.metrics.exporter import WHOLE
+from leveret.protocols.metrics.objects import GROUPS
+from leveret.runtime.stats import BrokerStats, JournalStats, QueueStats
 from leveret.server.exits import EXIT_CODES
 from leveret.server.values import shown
-from leveret.sink.pieces import COLUMNS
+from leveret.spark.records import QUEUE, STREAM
+from leveret.spark.scan import TABLES
+from leveret.spark.target import OF_ALL_ROWS
+from leveret.spark.target import OPTIONS as OPTIONS_OF_SINKS
 from tests.jepsen.mistakes import MISTAKES
 from tests.sources import ROOT, files
 
@@ -143,8 +143,8 @@ def test_every_exit_code_of_a_server_is_documented() -> None:
 
 
 EVENTS = {
-    "server.md": ("alerting", "amqp", "http", "net", "server", "telemetry"),
-    "cluster.md": ("node", "shared"),
+    "server.md": ("observability", "protocols", "server"),
+    "cluster.md": ("cluster", "runtime/shared"),
 }
 
 

@@ -15,9 +15,9 @@ import pytest
 
 import leveret
 from tests.conftest import need
+from tests.protocols.sqs.server import KEY, SECRET, Server, add_key
 from tests.server_process import ServerProcess
 from tests.sources import ROOT, relative
-from tests.sqs.server import KEY, SECRET, Server, add_key
 
 BLOCK = re.compile(r"^(<!-- (?:not run|run with Spark) -->\n+)?```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -1,4 +1,5 @@
-"""Makes rules.yml: the rules of leveret.alerts as Prometheus judges by them, and some about the server itself.
+"""Makes rules.yml: the rules of leveret.observability.alert_rules as Prometheus judges by them, and some about the
+server itself.
 
 python -m deploy.prometheus.make_rules
 """
@@ -8,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from leveret.alerts import RULES, STREAM_RULES, AlertRule
+from leveret.observability.alert_rules import RULES, STREAM_RULES, AlertRule
 
 HERE = Path(__file__).parent
 HEAD = """\
-# Made by deploy/prometheus/make_rules.py from the rules of leveret.alerts: change them there.
+# Made by deploy/prometheus/make_rules.py from the rules of leveret.observability.alert_rules: change them there.
 # They need the two jobs of prometheus.yml beside this file.
 groups:
 """

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 from examples.cluster.machine import running
-from tests.node.processes import Nodes
+from tests.cluster.processes import Nodes
 
 HOW = """\
 Three nodes run on one PostgreSQL, one etcd and one Redis; their data is removed at the end.

@@ -15,7 +15,7 @@ from typing import Any
 import pika
 
 from examples.cluster.machine import NAMES, running
-from tests.node.processes import Nodes
+from tests.cluster.processes import Nodes
 from tests.transcripts import transcribe
 
 QUEUE = "orders"

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.etcd_process import EtcdProcess, free_ports
-from tests.node.processes import Nodes
+from tests.cluster.coordination.etcd_process import EtcdProcess, free_ports
+from tests.cluster.processes import Nodes
 from tests.parts import DEBIAN_PACKAGES, program
 from tests.postgres_server import USER, PostgresServer
 from tests.redis_process import RedisProcess

@@ -14,7 +14,7 @@ from pathlib import Path
 from examples.demo import broker, traffic
 from leveret.cli.main import INTERRUPTED
 from leveret.cli.main import main as leveret
-from leveret.pipeline.session import SMALL
+from leveret.spark.session import SMALL
 
 TRAFFIC_S = 40.0
 OUT = "build/demo"

@@ -59,11 +59,11 @@ if TYPE_CHECKING:
     from leveret.embedded.queue import Queue
     from leveret.embedded.reading import StreamReader
     from leveret.embedded.records import StreamRecord
-    from leveret.embedded.redrive import RedriveResult
-    from leveret.embedded.storage import verify
     from leveret.embedded.stream import Appended, Stream
     from leveret.embedded.worker import Reject, Worker
-    from leveret.journal.verify import Damage
+    from leveret.runtime.redrive import RedriveResult
+    from leveret.runtime.storage import verify
+    from leveret.storage.journal.files.verify import Damage
 else:
     # A name is imported when it is asked for: a command line that only sends a request needs no journal.
     ERRORS = "leveret.core.errors"
@@ -88,13 +88,13 @@ else:
         "Queue": "leveret.embedded.queue",
         "StreamReader": "leveret.embedded.reading",
         "StreamRecord": "leveret.embedded.records",
-        "RedriveResult": "leveret.embedded.redrive",
-        "verify": "leveret.embedded.storage",
+        "RedriveResult": "leveret.runtime.redrive",
+        "verify": "leveret.runtime.storage",
         "Appended": "leveret.embedded.stream",
         "Stream": "leveret.embedded.stream",
         "Reject": "leveret.embedded.worker",
         "Worker": "leveret.embedded.worker",
-        "Damage": "leveret.journal.verify",
+        "Damage": "leveret.storage.journal.files.verify",
     }
 
     def __getattr__(name: str) -> object:

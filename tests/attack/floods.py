@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TypeAlias
 
-from leveret.amqp import methods as m
-from leveret.amqp.frames import PROTOCOL_HEADER
-from tests.amqp.wire import method_frame
+from leveret.protocols.amqp import methods as m
+from leveret.protocols.amqp.frames import PROTOCOL_HEADER
+from tests.protocols.amqp.wire import method_frame
 
 ATTACKER = "127.0.0.2"
 USER, PASSWORD = "mallory", "mallory-has-a-login"

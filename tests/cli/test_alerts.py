@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from leveret.cli import main
-from tests.alerting.sinks import WebSink
+from tests.observability.alerting.sinks import WebSink
 from tests.server_process import ServerProcess
 from tests.waiting import PATIENCE_S
 

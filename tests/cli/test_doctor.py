@@ -14,7 +14,7 @@ from leveret.cli import main
 from leveret.cli.doctor.advice import OLD_MS, advice
 from leveret.cli.doctor.examination import Examination, examine
 from leveret.cli.doctor.sizes import kind_of
-from leveret.journal.options import JournalOptions
+from leveret.storage.journal.options import JournalOptions
 from tests.server.certificates import Authority
 
 SMALL: dict[str, Any] = {"spare_bytes": 0, "disk_free_min_bytes": 0, "segment_bytes": 1 << 20, "blob_bytes": 200_000}

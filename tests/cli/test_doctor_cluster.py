@@ -8,7 +8,7 @@ import pytest
 
 from leveret.cli import main
 from leveret.cli.doctor.cluster import QUESTIONS, is_well, report
-from leveret.journal.disk import LOCK_NAME
+from leveret.storage.disk import LOCK_NAME
 
 NAMES = ("a", "b", "c")
 WELL: dict[str, Any] = {

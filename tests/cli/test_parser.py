@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from leveret.cli import main
-from leveret.journal.disk import LOCK_NAME
 from leveret.server.settings import OPTIONS, flag
+from leveret.storage.disk import LOCK_NAME
 from leveret.version import version
 
 COLUMNS = 80

@@ -12,8 +12,8 @@ import pytest
 import leveret
 from leveret.cli import main, pipeline, submit
 from leveret.core.errors import InvalidArgument
-from leveret.pipeline.commands.context import Listing, Outcome, settings
-from leveret.pipeline.progress import Status, bar
+from leveret.spark.commands.context import Listing, Outcome, settings
+from leveret.spark.progress import Status, bar
 from tests.waiting import PATIENCE_S
 
 
@@ -23,7 +23,7 @@ def test_every_job_has_help_and_a_module(job: str, capsys: pytest.CaptureFixture
         main.main(["pipeline", job, "--help"])
     assert ended.value.code == 0
     assert "--master" in capsys.readouterr().out
-    assert callable(import_module(f"leveret.pipeline.commands.{job}").run)
+    assert callable(import_module(f"leveret.spark.commands.{job}").run)
 
 
 def test_the_command_line_starts_without_spark() -> None:
@@ -82,7 +82,7 @@ def test_wrong_arguments_are_refused_before_spark_is_started(
 def test_a_missing_package_is_told_with_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith(("pyspark", "leveret.pipeline"))]:
+    for name in [name for name in sys.modules if name.startswith(("pyspark", "leveret.spark"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delattr(leveret, "pipeline", raising=False)  # what was imported before is there again afterwards
     monkeypatch.setitem(sys.modules, "pyspark", None)
@@ -143,8 +143,8 @@ def test_progress_is_one_line_on_a_terminal() -> None:
 
 
 def test_spark_submit_brings_its_own_master(monkeypatch: pytest.MonkeyPatch) -> None:
-    from leveret.pipeline import session
-    from leveret.pipeline.commands.context import SUBMITTED, Context
+    from leveret.spark import session
+    from leveret.spark.commands.context import SUBMITTED, Context
 
     class Session:
         def stop(self) -> None:

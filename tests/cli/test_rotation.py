@@ -9,10 +9,10 @@ import pytest
 import leveret
 from leveret.cli.main import main
 from leveret.core.errors import WrongKey
-from leveret.journal.encryption import Keys
 from leveret.server.control_client import connect
-from tests.journal.old_store import key_file
+from leveret.storage.encryption import Keys
 from tests.server_process import ServerProcess
+from tests.storage.journal.old_store import key_file
 
 OLD, NEW = b"o" * 32, b"n" * 32
 OPTIONS: dict[str, Any] = {"spare_bytes": 0, "disk_free_min_bytes": 0, "blob_bytes": 1_000, "sync": "never"}

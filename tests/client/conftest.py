@@ -5,7 +5,7 @@ import pytest
 import leveret
 from leveret.client import retry
 from tests.client.flaky import Flaky
-from tests.rest.world import RestWorld
+from tests.protocols.rest.world import RestWorld
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import leveret
 from leveret.client.address import address_of
 from leveret.client.queue import RECEIVE_MAX, SEND_MAX
 from leveret.http_client import AnswerReader
-from tests.cluster.etcd_process import free_ports
-from tests.rest.world import RestWorld
+from tests.cluster.coordination.etcd_process import free_ports
+from tests.protocols.rest.world import RestWorld
 from tests.server_process import ServerProcess
 from tests.waiting import PATIENCE_S
 

@@ -8,7 +8,7 @@ import pytest
 import leveret
 from leveret.client.retry import RETRIES
 from tests.client.flaky import Flaky
-from tests.rest.world import RestWorld
+from tests.protocols.rest.world import RestWorld
 
 
 def test_a_message_whose_answer_was_lost_is_there_once(

@@ -15,7 +15,7 @@ from leveret.client.address import address_of
 from leveret.client.pool import Link
 from leveret.client.servers import SERVERS_MAX
 from tests.client.flaky import Flaky
-from tests.rest.world import RestWorld
+from tests.protocols.rest.world import RestWorld
 from tests.waiting import PATIENCE_S
 
 NOBODY = "http://127.0.0.1:1"

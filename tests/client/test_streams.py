@@ -11,7 +11,7 @@ import pytest
 import leveret
 from tests.client.awaited import aconnected
 from tests.client.flaky import Flaky
-from tests.rest.world import RestWorld
+from tests.protocols.rest.world import RestWorld
 
 SESSION_S = 10
 CHILD = f"""

@@ -2,7 +2,7 @@
 
 import leveret
 from leveret.core.broker import Broker
-from leveret.core.graves import burials, graves
+from leveret.core.dead_letter_routes import burials, graves
 
 
 def declare(core: Broker, name: str, exchange: str | None = None, key: str | None = None) -> None:

@@ -7,7 +7,7 @@ import pytest
 from leveret.core.arguments import COUNT_MAX
 from leveret.core.errors import DiskFull, InvalidArgument, MessageTooLarge, QueueFull
 from leveret.core.policy import Policy
-from leveret.journal.files import FileJournal
+from leveret.storage.journal.journal import FileJournal
 from tests.core.world import World, headers_of, ready, take, taken
 
 TO_DLQ: dict[str, Any] = {"dead_letter_exchange": "", "dead_letter_routing_key": "dlq"}

@@ -13,7 +13,7 @@ from leveret.core.ports import Journal
 from leveret.core.properties import Properties, content
 from leveret.core.queue import Queue
 from leveret.core.tracing import Tracer
-from leveret.telemetry.trace_context import parse
+from leveret.observability.trace_context import parse
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 GIVEN = "00-11111111111111111111111111111111-2222222222222222-01"

@@ -11,10 +11,10 @@ from leveret.core.held import Held
 from leveret.core.ports import Journal
 from leveret.core.properties import Properties, content
 from leveret.core.queue import Queue
-from leveret.journal.disk import Disk
-from leveret.journal.file_store import FileStore
-from leveret.journal.files import FileJournal
-from leveret.journal.options import JournalOptions
+from leveret.storage.disk import Disk
+from leveret.storage.journal.files.store import FileStore
+from leveret.storage.journal.journal import FileJournal
+from leveret.storage.journal.options import JournalOptions
 
 START_MS = 1_700_000_000_000
 TAG = 7

@@ -11,10 +11,10 @@ import kubernetes_validate
 
 import leveret
 from leveret.cli.main import commands
-from leveret.http.health import Health
-from leveret.http.metrics.exporter import WHOLE
-from leveret.http.request import Peer, Refusal, Request
-from leveret.http.response import Response
+from leveret.protocols.http.health import Health
+from leveret.protocols.http.request import Peer, Refusal, Request
+from leveret.protocols.http.response import Response
+from leveret.protocols.metrics.exporter import WHOLE
 from tests.deploy.checks import (
     DEPLOY,
     EXAMPLE,

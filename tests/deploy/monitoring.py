@@ -1,4 +1,6 @@
-"""The files for Prometheus and Grafana, read by promtool and as JSON; what they ask for is tested in tests/metrics."""
+"""The files for Prometheus and Grafana, read by promtool and as JSON; what they ask for is tested in
+tests/protocols/metrics.
+"""
 
 import json
 from collections.abc import Iterator

@@ -4,8 +4,8 @@ import math
 import re
 
 from leveret.cli.main import parser
-from leveret.pipeline.commands.plan import bases
-from leveret.pipeline.plan import Workload, plan, readable
+from leveret.spark.commands.plan import bases
+from leveret.spark.plan import Workload, plan, readable
 from tests.sources import ROOT
 from tests.test_docs import table
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.etcd_process import EtcdProcess, free_ports
+from tests.cluster.coordination.etcd_process import EtcdProcess, free_ports
 from tests.deploy import compose
 from tests.deploy.checks import certificates, documents, is_valid_for
 from tests.deploy.compose import VARIABLE
-from tests.management.scene import Api
 from tests.parts import need_program
 from tests.postgres_server import SYSTEM_USER, PostgresServer
+from tests.protocols.management.scene import Api
 from tests.redis_process import RedisProcess
 from tests.server_process import ServerProcess
 from tests.waiting import wait_until

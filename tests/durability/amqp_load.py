@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from leveret.amqp import methods as m
 from leveret.core.properties import Properties
-from tests.amqp.wire import Client, Ended
+from leveret.protocols.amqp import methods as m
+from tests.protocols.amqp.wire import Client, Ended
 
 BURST_MAX = 100
 PREFETCH = 200

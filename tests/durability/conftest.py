@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import leveret
-from leveret.embedded import storage
-from tests.journal.world import FaultyDisk
+from leveret.runtime import storage
+from tests.storage.journal.world import FaultyDisk
 from tests.waiting import PATIENCE_S
 
 
@@ -61,7 +61,7 @@ def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
     living = Life(tmp_path / "data")
     monkeypatch.setattr(storage, "Disk", living.disk_of)
     # Whoever stood still for so long would find a sync, or the mark at the end of the log, that he did not ask for.
-    monkeypatch.setattr("leveret.journal.commit.IDLE_SECONDS", PATIENCE_S)
+    monkeypatch.setattr("leveret.storage.journal.commit.IDLE_SECONDS", PATIENCE_S)
     yield living
     for broker in living.opened:
         broker.close()

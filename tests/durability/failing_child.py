@@ -6,9 +6,9 @@ import threading
 from pathlib import Path
 
 import leveret
-from leveret.embedded import storage
+from leveret.runtime import storage
 from tests.durability.children import say
-from tests.journal.world import FaultyDisk
+from tests.storage.journal.world import FaultyDisk
 
 
 def main(path: str, call: str) -> None:

@@ -5,7 +5,7 @@ import signal
 import sys
 
 import leveret
-from leveret.embedded.large import LargeBodies
+from leveret.runtime.large_bodies import LargeBodies
 from tests.durability.children import say
 
 put = LargeBodies.put

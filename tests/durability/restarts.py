@@ -30,7 +30,7 @@ import pika
 from pika.exceptions import AMQPError, NackError
 
 from examples.cluster.machine import NAMES, running, spread
-from tests.node.processes import Nodes
+from tests.cluster.processes import Nodes
 from tests.server_process import ServerProcess
 from tests.transcripts import transcribe
 

@@ -8,8 +8,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.amqp.wire import Client, SocketLink
 from tests.durability.amqp_load import QUEUES, TARGETS, Consumer, Id, Publisher, Talker, drain, priority_of
+from tests.protocols.amqp.wire import Client, SocketLink
 from tests.server_process import ServerProcess
 from tests.waiting import PATIENCE_S
 

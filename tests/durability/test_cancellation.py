@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leveret.embedded.large import LargeBodies
+from leveret.runtime.large_bodies import LargeBodies
 from tests.durability.conftest import Life
 from tests.waiting import PATIENCE_S
 

@@ -53,7 +53,7 @@ def test_without_room_for_the_spare_it_opens_full_and_recovers_by_itself(
         disk.failing["allocate"] = errno.ENOSPC
         return disk
 
-    monkeypatch.setattr("leveret.embedded.storage.Disk", full_disk)
+    monkeypatch.setattr("leveret.runtime.storage.Disk", full_disk)
     orders = life.open(spare_bytes=SPARE).queue("orders")
     with pytest.raises(leveret.DiskFull):
         orders.send("y")

@@ -6,11 +6,18 @@ from time import monotonic
 
 import pytest
 
-from leveret.amqp.methods import BasicAck, BasicConsume, BasicConsumeOk, BasicDeliver, ConfirmSelect, ConfirmSelectOk
 from leveret.clock import give_turn
-from leveret.embedded.guard import LAZY_COMMIT_BYTES, LAZY_COMMIT_MS
-from leveret.journal.files import FileJournal
-from tests.amqp.client import Client, World
+from leveret.protocols.amqp.methods import (
+    BasicAck,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicDeliver,
+    ConfirmSelect,
+    ConfirmSelectOk,
+)
+from leveret.runtime.runtime import LAZY_COMMIT_BYTES, LAZY_COMMIT_MS
+from leveret.storage.journal.journal import FileJournal
+from tests.protocols.amqp.client import Client, World
 from tests.waiting import PATIENCE_S
 
 TURNS = 1_000

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from leveret.amqp import methods as m
 from leveret.core.properties import Properties
-from tests.amqp.wire import Client, SocketLink
+from leveret.protocols.amqp import methods as m
 from tests.durability.server_kill import Battle, summary
+from tests.protocols.amqp.wire import Client, SocketLink
 from tests.server_process import ServerProcess
 
 LIVES = 3

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import leveret
-from leveret.embedded.leases import Extender, Held
+from leveret.runtime.leases import Extender, Held
 from tests.durability.children import Child
 from tests.waiting import PATIENCE_S, wait_until
 

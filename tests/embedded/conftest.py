@@ -10,7 +10,7 @@ import pytest
 
 import leveret
 from leveret.client import queue as client_queue
-from tests.rest.world import RestWorld
+from tests.protocols.rest.world import RestWorld
 
 # Small enough for a test: the defaults reserve room for a busy broker.
 SMALL: dict[str, Any] = {"spare_bytes": 0, "disk_free_min_bytes": 0, "on_failure": "raise"}

@@ -11,7 +11,7 @@ import pytest
 
 import leveret
 from leveret.clock import NEVER_MS
-from leveret.journal.disk import Disk
+from leveret.storage.disk import Disk
 from tests.embedded.conftest import SMALL, Calls
 from tests.waiting import PATIENCE_S, wait_until
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 import leveret
-from leveret.embedded.receipts import proof_of
+from leveret.runtime.receipts import proof_of
 
 Reopen = Callable[[], leveret.Broker]
 

@@ -10,13 +10,13 @@ import pytest
 
 import leveret
 from leveret.core.errors import InvalidArgument, WrongKey
-from leveret.embedded.rotation import Elsewhere, Progress, as_facts
-from leveret.journal.disk import Disk
-from leveret.journal.encryption import Keys
-from leveret.journal.meta import read_meta
+from leveret.ingest.staging import staged_keys
+from leveret.runtime.key_rotation import Elsewhere, Progress, as_facts
 from leveret.server.administration import journal
-from leveret.sink.staging import staged_keys
-from tests.journal.old_store import EVENTS, KEY, OPTIONS, ORDERS, key_file, unpacked
+from leveret.storage.disk import Disk
+from leveret.storage.encryption import Keys
+from leveret.storage.journal.files.meta import read_meta
+from tests.storage.journal.old_store import EVENTS, KEY, OPTIONS, ORDERS, key_file, unpacked
 from tests.waiting import wait_until
 
 OLD, NEW = b"o" * 32, b"n" * 32

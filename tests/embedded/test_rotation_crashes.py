@@ -16,20 +16,20 @@ from leveret.core import browse
 from leveret.core.broker import Broker
 from leveret.core.errors import WrongKey
 from leveret.core.properties import Properties, content
-from leveret.embedded.guard import Guard
-from leveret.embedded.large import LargeBodies
-from leveret.embedded.rotation import Rotation
-from leveret.journal.blobs import LocalBlobs
-from leveret.journal.encryption import Keys
-from leveret.journal.files import FileJournal
-from leveret.journal.meta import read_meta
-from leveret.stream.options import StreamOptions
-from leveret.stream.recorder import StreamRecorder
-from leveret.stream.store import StreamStore
+from leveret.runtime.key_rotation import Rotation
+from leveret.runtime.large_bodies import LargeBodies
+from leveret.runtime.runtime import Guard
+from leveret.storage.blobs import LocalBlobs
+from leveret.storage.encryption import Keys
+from leveret.storage.journal.files.meta import read_meta
+from leveret.storage.journal.journal import FileJournal
+from leveret.storage.stream.options import StreamOptions
+from leveret.storage.stream.recorder import StreamRecorder
+from leveret.storage.stream.store import StreamStore
+from tests.ingest.test_crashes import Cut, Power, SimHome
 from tests.sim.node import OPTIONS, Life, clock
 from tests.sim.simdisk import SimDisk
-from tests.sink.test_crashes import Cut, Power, SimHome
-from tests.stream.world import drained
+from tests.storage.stream.world import drained
 
 OLD, NEW = b"o" * 32, b"n" * 32
 MESSAGES, LARGE, RECORDS = 8, 2, 14

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import leveret
-from leveret.journal import table_store
-from leveret.journal.store_url import shown
+from leveret.storage.journal.postgres import store as table_store
+from leveret.storage.store_url import shown
 from tests.postgres_server import PostgresServer
 from tests.waiting import PATIENCE_S
 

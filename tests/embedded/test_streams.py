@@ -10,9 +10,9 @@ import pytest
 
 import leveret
 from leveret.core.errors import InvalidArgument, NotFound, NotSupported, QueueNotFound, StaleGeneration
-from leveret.embedded import storage
 from leveret.embedded.reading import READ_MAX
-from leveret.stream.store import LOGS_MAX
+from leveret.runtime import storage
+from leveret.storage.stream.store import LOGS_MAX
 from tests.waiting import PATIENCE_S
 
 STORES = {"files": "tmp_path", "tables": "store_url"}
@@ -226,7 +226,7 @@ def test_a_queue_is_no_stream_and_a_stream_no_queue(broker: leveret.Broker, clic
 
 
 def test_all_partitions_together_are_limited(broker: leveret.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leveret.stream.store.LOGS_MAX", 3)
+    monkeypatch.setattr("leveret.storage.stream.store.LOGS_MAX", 3)
     broker.stream("small", partitions=3)
     with pytest.raises(leveret.TooMany, match="the limit is 3"):
         broker.stream("one more")

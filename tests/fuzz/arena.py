@@ -14,21 +14,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from leveret.amqp import methods as m
-from leveret.amqp.codec import decode
-from leveret.amqp.connection import Connection
-from leveret.amqp.frames import FRAME_MAX_MIN, METHOD, PROTOCOL_HEADER, FrameReader
-from leveret.amqp.hub import Hub
-from leveret.amqp.limits import Limits
-from leveret.amqp.traffic import Traffic
 from leveret.core import browse
 from leveret.core.broker import Broker
 from leveret.core.dispatch import pump
 from leveret.core.held import Held
+from leveret.protocols.amqp import methods as m
+from leveret.protocols.amqp.codec import decode
+from leveret.protocols.amqp.connection import Connection
+from leveret.protocols.amqp.frames import FRAME_MAX_MIN, METHOD, PROTOCOL_HEADER, FrameReader
+from leveret.protocols.amqp.hub import Hub
+from leveret.protocols.amqp.limits import Limits
+from leveret.protocols.amqp.traffic import Traffic
 from leveret.security.access import Access
-from tests.amqp.client import CAPABILITIES, CHEAP, LOCAL
-from tests.amqp.wire import method_frame
 from tests.core.world import World
+from tests.protocols.amqp.client import CAPABILITIES, CHEAP, LOCAL
+from tests.protocols.amqp.wire import method_frame
 from tests.sim.digest import Digest, digest_of, is_orderly
 
 MESSAGE_BYTES_MAX = 20_000

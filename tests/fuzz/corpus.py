@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from leveret.amqp import methods as m
-from leveret.amqp.codec import encode
-from leveret.amqp.frames import BODY, HEADER, HEARTBEAT, METHOD, PROTOCOL_HEADER
-from leveret.amqp.spec import METHODS
 from leveret.core.properties import Properties, encode_header
-from tests.amqp.strategies import class_of
-from tests.amqp.wire import frame, method_frame
+from leveret.protocols.amqp import methods as m
+from leveret.protocols.amqp.codec import encode
+from leveret.protocols.amqp.frames import BODY, HEADER, HEARTBEAT, METHOD, PROTOCOL_HEADER
+from leveret.protocols.amqp.spec import METHODS
+from tests.protocols.amqp.strategies import class_of
+from tests.protocols.amqp.wire import frame, method_frame
 
 NESTED_LEVELS = 1_000
 PUBLISH = method_frame(1, m.BasicPublish("", "q"))

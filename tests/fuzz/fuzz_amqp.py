@@ -9,14 +9,14 @@ from contextlib import suppress
 
 import atheris  # type: ignore
 
-with atheris.instrument_imports(include=["leveret.amqp"]):
-    from leveret.amqp import sasl
-    from leveret.amqp.codec import decode, encode
+with atheris.instrument_imports(include=["leveret.protocols.amqp"]):
+    from leveret.protocols.amqp import sasl
+    from leveret.protocols.amqp.codec import decode, encode
 
-from leveret.amqp import methods as m
-from leveret.amqp.frames import FrameReader, FrameWriter
-from leveret.amqp.replies import ProtocolError
 from leveret.core.properties import Properties, content
+from leveret.protocols.amqp import methods as m
+from leveret.protocols.amqp.frames import FrameReader, FrameWriter
+from leveret.protocols.amqp.replies import ProtocolError
 
 ARGUMENTS = {"x-max-length": 5, "x-overflow": "reject-publish", "deep": [{"a": None}]}
 FRAME_HEADER_BYTES = 7

@@ -8,7 +8,7 @@ import sys
 
 import atheris  # type: ignore
 
-with atheris.instrument_imports(include=["leveret.amqp"]):
+with atheris.instrument_imports(include=["leveret.protocols.amqp"]):
     from tests.fuzz.arena import LOGIN, Arena, fight
 
 from tests.fuzz.corpus import CORPUS, PUBLISH

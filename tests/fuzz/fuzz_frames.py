@@ -10,9 +10,9 @@ import atheris  # type: ignore
 
 from leveret.core.errors import JournalError
 from leveret.core.ports import Journal
-from leveret.journal.entries import Replay, read_head
-from leveret.journal.replay import PlainState
-from tests.journal.frames import ALSO, DEDUP, DEFINE, PUBLISH, PURGE, RECORD, SALT, TIMED, frame, record_entry
+from leveret.storage.journal.entries import Replay, read_head
+from leveret.storage.journal.replay import PlainState
+from tests.storage.journal.frames import ALSO, DEDUP, DEFINE, PUBLISH, PURGE, RECORD, SALT, TIMED, frame, record_entry
 
 SEED = b"".join(
     [record_entry(PUBLISH), bytes([TIMED]) + bytes(31), bytes([ALSO, 7]) + bytes(30), record_entry(DEFINE)]

@@ -9,7 +9,7 @@ import sys
 
 import atheris  # type: ignore
 
-with atheris.instrument_imports(include=["leveret.node"]):
+with atheris.instrument_imports(include=["leveret.cluster"]):
     from tests.fuzz.peer_arena import CORPUS, STARTS, PeerArena
 
 SEEDS = list(CORPUS.values())

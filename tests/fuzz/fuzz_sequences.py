@@ -7,7 +7,7 @@ import sys
 
 import atheris  # type: ignore
 
-with atheris.instrument_imports(include=["leveret.amqp", "leveret.core"]):
+with atheris.instrument_imports(include=["leveret.protocols.amqp", "leveret.core"]):
     from tests.fuzz.arena import Arena, fight
     from tests.fuzz.scripts import play
 

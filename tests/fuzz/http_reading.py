@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from leveret.http.limits import Limits
-from leveret.http.reader import Phase, Reader
-from leveret.http.request import Peer, Refusal, Request
+from leveret.protocols.http.limits import Limits
+from leveret.protocols.http.reader import Phase, Reader
+from leveret.protocols.http.request import Peer, Refusal, Request
 
 LIMITS = Limits(
     target_bytes_max=200,

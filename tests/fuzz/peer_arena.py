@@ -10,25 +10,25 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from leveret.amqp.connection import Peer
-from leveret.http.problem import problem
-from leveret.http.request import Peer as RequestPeer
-from leveret.http.request import Request
-from leveret.http.response import Response
-from leveret.node import wire
-from leveret.node.front.connection import Caller
-from leveret.node.link import Link
-from leveret.node.sessions import told
-from leveret.node.web.edges import Edge, bare
-from leveret.node.web.parcels import request_head
-from leveret.node.wire import Kind, Message
+from leveret.cluster.forwarding.codec import request_head
+from leveret.cluster.forwarding.edges import Edge, bare
+from leveret.cluster.proxy.connection import Caller
+from leveret.cluster.proxy.sessions import told
+from leveret.cluster.rpc import wire
+from leveret.cluster.rpc.link import Link
+from leveret.cluster.rpc.wire import Kind, Message
+from leveret.protocols.amqp.connection import Peer
+from leveret.protocols.http.problem import problem
+from leveret.protocols.http.request import Peer as RequestPeer
+from leveret.protocols.http.request import Request
+from leveret.protocols.http.response import Response
 from leveret.security.identity import Identity
 from leveret.security.passwords import hash_password
-from tests.amqp.client import CHEAP
-from tests.cluster.memory_log import MemoryLog
+from tests.cluster.cluster import SHARDS, Cluster, OneNode, Served
+from tests.cluster.coordination.memory_log import MemoryLog
+from tests.cluster.wires import Side, hello
 from tests.fuzz.arena import LOGGER, Complaints
-from tests.node.cluster import SHARDS, Cluster, OneNode, Served
-from tests.node.wires import Side, hello
+from tests.protocols.amqp.client import CHEAP
 
 FED_BYTES_MAX = 65_536
 READS_BYTES = (65_536, 1, 7, 100, 2_057)

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from leveret.amqp import methods as m
-from leveret.amqp.codec import encode
-from leveret.amqp.frames import BODY, HEADER, METHOD
-from leveret.amqp.methods import Method
-from leveret.amqp.spec import METHODS, MethodSpec
 from leveret.core.properties import Properties, content
-from tests.amqp.strategies import class_of
-from tests.amqp.wire import frame
+from leveret.protocols.amqp import methods as m
+from leveret.protocols.amqp.codec import encode
+from leveret.protocols.amqp.frames import BODY, HEADER, METHOD
+from leveret.protocols.amqp.methods import Method
+from leveret.protocols.amqp.spec import METHODS, MethodSpec
 from tests.fuzz.arena import LOGIN, TAG_MAX, Arena, Fighter
+from tests.protocols.amqp.strategies import class_of
+from tests.protocols.amqp.wire import frame
 
 FIGHTERS_MAX = 3
 STEPS_MAX = 60

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from leveret.amqp import methods as m
-from leveret.amqp.frames import HEADER
 from leveret.core.properties import Properties, encode_header
-from tests.amqp.wire import frame, method_frame
+from leveret.protocols.amqp import methods as m
+from leveret.protocols.amqp.frames import HEADER
 from tests.fuzz.arena import LOGIN, Arena, Fighter
+from tests.protocols.amqp.wire import frame, method_frame
 
 PUBLISH = method_frame(1, m.BasicPublish("", "q"))
 ANNOUNCED = frame(HEADER, 1, encode_header(Properties(delivery_mode=2), 100))

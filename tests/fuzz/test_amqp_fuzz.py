@@ -5,12 +5,12 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leveret.amqp.codec import decode, encode
-from leveret.amqp.frames import METHOD, FrameReader, FrameWriter
-from leveret.amqp.replies import ProtocolError, Reply
-from leveret.amqp.spec import METHODS
 from leveret.core.properties import Properties, content
-from tests.amqp.strategies import ANY_METHOD
+from leveret.protocols.amqp.codec import decode, encode
+from leveret.protocols.amqp.frames import METHOD, FrameReader, FrameWriter
+from leveret.protocols.amqp.replies import ProtocolError, Reply
+from leveret.protocols.amqp.spec import METHODS
+from tests.protocols.amqp.strategies import ANY_METHOD
 
 FRAME_MAX = 4096
 PREFIXES = [spec.class_id.to_bytes(2, "big") + spec.method_id.to_bytes(2, "big") for spec in METHODS]

@@ -7,12 +7,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from leveret.amqp.codec import encode
-from leveret.amqp.frames import METHOD
-from tests.amqp.strategies import ANY_METHOD
-from tests.amqp.wire import frame
+from leveret.protocols.amqp.codec import encode
+from leveret.protocols.amqp.frames import METHOD
 from tests.fuzz.arena import LOGIN, Arena, Fighter
 from tests.fuzz.scripts import ACTIONS, FIGHTERS_MAX, SETUP, WILD, Choices, revive
+from tests.protocols.amqp.strategies import ANY_METHOD
+from tests.protocols.amqp.wire import frame
 
 CHOICES = st.binary(max_size=12).map(Choices)
 WHO = st.integers(0, FIGHTERS_MAX - 1)

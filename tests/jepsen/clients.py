@@ -7,11 +7,11 @@ import itertools
 from collections import deque
 from collections.abc import Sequence
 
-from leveret.amqp import methods as m
 from leveret.core.properties import Properties
-from tests.amqp.wire import Client, Ended
+from leveret.protocols.amqp import methods as m
 from tests.jepsen.history import DELIVER, FAIL, INVOKE, OK, PUBLISH, UNKNOWN, History
 from tests.jepsen.wanderer import LATER_S, Connect, Gone, Wanderer
+from tests.protocols.amqp.wire import Client, Ended
 
 PREFETCH = 50
 BURST = 12

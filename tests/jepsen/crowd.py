@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from functools import partial
 from itertools import chain
 
-from leveret.amqp import methods as m
-from tests.amqp.wire import Client, SocketLink
+from leveret.protocols.amqp import methods as m
+from tests.cluster.processes import Nodes
 from tests.jepsen.checker import Promises
 from tests.jepsen.clients import Consumer, Publisher
 from tests.jepsen.definition_clients import DEFINITIONS, Definer
@@ -24,7 +24,7 @@ from tests.jepsen.sqs_clients import KEY, SECRET, Receiver, Sender, SqsLink
 from tests.jepsen.stream_clients import PARTITIONS, RestReader, StreamPublisher, StreamReader
 from tests.jepsen.wanderer import PATIENCE_S, Gone
 from tests.machine import Machine
-from tests.node.processes import Nodes
+from tests.protocols.amqp.wire import Client, SocketLink
 
 AMQP_QUEUES = tuple(f"q{number}" for number in range(6))
 HELD_QUEUES, HELD = AMQP_QUEUES[4:], 8  # their consumers hold some messages at any time

@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from leveret.amqp import methods as m
-from leveret.amqp.codec import spec_of
 from leveret.core.properties import Properties
-from tests.amqp.wire import Client, Ended
+from leveret.protocols.amqp import methods as m
+from leveret.protocols.amqp.codec import spec_of
 from tests.jepsen.history import CHANGE, FAIL, GONE, INVOKE, LOOK, OK, THERE, UNKNOWN, History
 from tests.jepsen.wanderer import Connect, Gone, Wanderer
+from tests.protocols.amqp.wire import Client, Ended
 
 DEFINITIONS = "definitions"
 """Where the history has them, as messages have their queue."""

@@ -8,9 +8,9 @@ from contextlib import contextmanager, suppress
 from functools import cache
 
 from leveret.core.errors import LeveretError
+from tests.cluster.processes import LEASE_S
 from tests.jepsen.footing import Faults
 from tests.jepsen.world import HEAL_S, POLL_S, World
-from tests.node.processes import LEASE_S
 
 PAUSE_S = (0.2, 6.0 * LEASE_S)  # etcd lets a lease live for longer than it was asked to
 SECOND = "second"  # the schema that is another group

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.cluster.etcd_process import EtcdProcess
+from tests.cluster.coordination.etcd_process import EtcdProcess
 from tests.jepsen.fake_clock import FakeClock, compiled
 from tests.jepsen.faults import kill_two, moving
 from tests.jepsen.footing import Faults

@@ -27,22 +27,22 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from leveret.cli.main import main
-from leveret.cluster.catalog import Catalog
-from leveret.cluster.freshness import Freshness
-from leveret.cluster.ownership import Ownership
-from leveret.embedded.guard import Guard
-from leveret.journal.postgres import PostgresTable
-from leveret.journal.postgres_session import Session
-from leveret.journal.table import Row
-from leveret.journal.table_store import TableStore
-from leveret.node import mailbag
-from leveret.node.bundle import Bundle
-from leveret.node.front.backend import Backend
-from leveret.node.front.branch import Branch, Consumer
-from leveret.node.knowledge import Knowledge
-from leveret.node.node import Node
-from leveret.node.shard import Shard
-from leveret.stream.producers import Producers
+from leveret.cluster.catalog.catalog import Catalog
+from leveret.cluster.catalog.propagation import Knowledge
+from leveret.cluster.catalog.read_lease import Freshness
+from leveret.cluster.coordination.ownership import Ownership
+from leveret.cluster.node import Node
+from leveret.cluster.proxy.shard_channel import Branch, Consumer
+from leveret.cluster.proxy.shard_connection import Backend
+from leveret.cluster.shards.shard import Shard
+from leveret.cluster.transfer import destination_sender
+from leveret.cluster.transfer.batch import Bundle
+from leveret.runtime.runtime import Guard
+from leveret.storage.journal.postgres.session import Session
+from leveret.storage.journal.postgres.statements import PostgresTable
+from leveret.storage.journal.postgres.store import TableStore
+from leveret.storage.journal.postgres.table import Row
+from leveret.storage.stream.producers import Producers
 
 
 def early_confirm() -> None:
@@ -130,7 +130,9 @@ def no_dedup() -> None:
         bring(shard, bundle._replace(letters=unheard), done)
 
     _put(Shard, "bring", anew)
-    _put(mailbag, "ANSWER_MS", 0)  # kills alone let few letters come again: a bundle is under way for some milliseconds
+    _put(
+        destination_sender, "ANSWER_MS", 0
+    )  # kills alone let few letters come again: a bundle is under way for some milliseconds
 
 
 def no_producers() -> None:

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import psycopg
 
-from tests.cluster.etcd_process import free_ports
+from tests.cluster.coordination.etcd_process import free_ports
 from tests.machine import Machine
 from tests.parts import program
 from tests.postgres_server import AS_POSTGRES, FAST, SYSTEM_USER, USER, need_postgres

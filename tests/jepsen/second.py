@@ -2,7 +2,7 @@
 
 from typing import Self
 
-from tests.cluster.etcd_process import free_ports
+from tests.cluster.coordination.etcd_process import free_ports
 from tests.machine import Machine
 from tests.postgres_server import USER, PostgresServer
 

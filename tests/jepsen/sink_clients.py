@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tests.ingest.batches import piece, texts
 from tests.jepsen.history import INVOKE, OK, PUBLISH, History
 from tests.jepsen.http_link import LOST, RestLink
 from tests.jepsen.wanderer import Connect, Gone, Wanderer
-from tests.sink.batches import piece, texts
 
 ROWS = 40
 PIECES = 2

@@ -11,7 +11,7 @@ from typing import Self
 
 import psycopg
 
-from tests.cluster.etcd_process import EtcdProcess
+from tests.cluster.coordination.etcd_process import EtcdProcess
 from tests.jepsen.footing import Faults
 from tests.jepsen.pair import Pair
 from tests.jepsen.world import SCHEMA, World

@@ -11,12 +11,12 @@ import itertools
 from collections.abc import Sequence
 from urllib.parse import urlencode
 
-from leveret.amqp import methods as m
 from leveret.core.properties import Properties
-from tests.amqp.wire import Client, Ended
+from leveret.protocols.amqp import methods as m
 from tests.jepsen.history import FAIL, INVOKE, OK, PUBLISH, READ, UNKNOWN, History
 from tests.jepsen.http_link import LOST, RestLink
 from tests.jepsen.wanderer import LATER_S, Connect, Gone, Wanderer
+from tests.protocols.amqp.wire import Client, Ended
 
 PARTITIONS = 2
 KEYS = 4  # of each publisher, so that it has records in both partitions

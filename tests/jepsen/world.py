@@ -13,11 +13,11 @@ from typing import Any, Self
 import psycopg
 
 from leveret.core.errors import LeveretError
+from tests.cluster.processes import LEASE_S, SHARDS, Nodes
 from tests.jepsen.crowd import AMQP_QUEUES, LOGIN, PLACES, TAKEN, Crowd
 from tests.jepsen.footing import Faults, Footing
 from tests.jepsen.history import CHANGE, DELIVER, FAULT, INVOKE, OK, PUBLISH, READ, History
 from tests.machine import PROGRAM
-from tests.node.processes import LEASE_S, SHARDS, Nodes
 from tests.server_process import PACKAGES, TRACEBACK
 from tests.sources import ROOT
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pika.exceptions import AMQPConnectionError, ChannelClosedByBroker
 
-from tests.cluster.etcd_process import EtcdProcess
+from tests.cluster.coordination.etcd_process import EtcdProcess
+from tests.cluster.processes import Nodes
 from tests.ldap.slapd_process import GROUPS, PEOPLE, SlapdProcess
-from tests.node.processes import Nodes
 from tests.waiting import PATIENCE_S, wait_until
 
 ANN, BOB = ("ann", "correct horse"), ("bob", "battery staple")

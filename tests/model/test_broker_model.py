@@ -14,7 +14,7 @@ from leveret.core import browse
 from leveret.core.errors import QueueFull
 from leveret.core.held import Held
 from leveret.core.queue import Queue
-from leveret.journal.files import FileJournal
+from leveret.storage.journal.journal import FileJournal
 from tests.core.world import World, text
 from tests.model.reference import NEVER, Item, Line, Reference, Rules
 

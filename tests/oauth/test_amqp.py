@@ -13,8 +13,8 @@ from pika.exceptions import (
     ProbableAuthenticationError,
 )
 
-from tests.management.scene import Api
 from tests.oauth.provider import MAKERS, Provider
+from tests.protocols.management.scene import Api
 from tests.server_process import ServerProcess
 
 REFUSED = (ProbableAuthenticationError, ConnectionClosedByBroker)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.console.browser import TIMEOUT_MS, launch
 from tests.oauth.provider import PUBLIC, Provider
 from tests.parts import need_program
+from tests.protocols.console.browser import TIMEOUT_MS, launch
 from tests.server_process import ServerProcess
 
 SCOPES = "leveret.tag:administrator leveret.read:*/* leveret.write:*/* leveret.configure:*/*"

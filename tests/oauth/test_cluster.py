@@ -7,8 +7,8 @@ from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
 from leveret.config import ServerOptions
 from leveret.server.authentication import authentication_of
-from tests.node.cluster import name_in
-from tests.node.web_cluster import WebCluster
+from tests.cluster.cluster import name_in
+from tests.cluster.web_cluster import WebCluster
 from tests.oauth.provider import Provider
 from tests.waiting import wait_until
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from leveret.amqp.methods import (
+from leveret.cluster.proxy.proxied import EXPIRED_MS
+from leveret.protocols.amqp.methods import (
     BasicCancel,
     BasicConsume,
     BasicConsumeOk,
@@ -21,12 +22,11 @@ from leveret.amqp.methods import (
     ConnectionUpdateSecret,
     ConnectionUpdateSecretOk,
 )
-from leveret.amqp.replies import Reply
-from leveret.node.guest import EXPIRED_MS
+from leveret.protocols.amqp.replies import Reply
 from leveret.security.authentication import Authentication, Credentials, Internal, Login
 from leveret.security.identity import Identity
-from tests.amqp.client import Client, World
-from tests.node.front_world import FrontWorld
+from tests.cluster.proxy_world import FrontWorld
+from tests.protocols.amqp.client import Client, World
 
 LIFETIME_MS = 60_000
 READ, WRITE, CONFIGURE = "@read:*/*/*", "@write:*/*/*", "@configure:*/*"

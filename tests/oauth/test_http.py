@@ -11,8 +11,8 @@ from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 import pytest
 
 import leveret
-from tests.management.scene import Api
 from tests.oauth.provider import CLIENT, PUBLIC, SECRET, Claims, Provider
+from tests.protocols.management.scene import Api
 from tests.server_process import ServerProcess
 from tests.waiting import PATIENCE_S, wait_until
 

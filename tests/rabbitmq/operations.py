@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from leveret.amqp import methods as m
 from leveret.core.properties import Properties
+from leveret.protocols.amqp import methods as m
 from tests.rabbitmq.script import Op
 
 Table = dict[str, Any]

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from leveret.core.broker import Broker
+from leveret.server.administration.context import Site
 from leveret.server.administration.definitions import take_in
-from leveret.server.administration.site import Site
-from tests.node.cluster import SHARDS, Cluster
+from tests.cluster.cluster import SHARDS, Cluster
 from tests.rabbitmq.definitions import definitions
 from tests.rabbitmq.transcripts import Address
 from tests.server_process import ServerProcess

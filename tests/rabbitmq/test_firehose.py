@@ -9,7 +9,7 @@ import pytest
 
 from leveret.core.broker import Broker
 from leveret.core.topology import VhostDetails
-from tests.node.cluster import SHARDS, Cluster
+from tests.cluster.cluster import SHARDS, Cluster
 from tests.rabbitmq import rabbit
 from tests.rabbitmq.firehose import RECORDED, played
 from tests.server_process import ServerProcess

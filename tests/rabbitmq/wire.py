@@ -7,10 +7,10 @@ import socket
 from collections import deque
 from typing import NamedTuple
 
-from leveret.amqp import methods as m
-from leveret.amqp.codec import decode, encode, spec_of
-from leveret.amqp.frames import BODY, HEADER, METHOD, PROTOCOL_HEADER
 from leveret.core.properties import Properties, decode_header, encode_header
+from leveret.protocols.amqp import methods as m
+from leveret.protocols.amqp.codec import decode, encode, spec_of
+from leveret.protocols.amqp.frames import BODY, HEADER, METHOD, PROTOCOL_HEADER
 
 FRAME_END = 0xCE
 FRAME_MAX = 131_072

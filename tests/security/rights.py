@@ -2,10 +2,10 @@
 
 import re
 
-from leveret.amqp.codec import LAYOUT_OF
-from leveret.http.management.routes import ROUTES
-from leveret.http.rest.api import OPERATIONS as REST
-from leveret.http.sqs.authorization import ACTIONS
+from leveret.protocols.amqp.codec import LAYOUT_OF
+from leveret.protocols.management.routes import ROUTES
+from leveret.protocols.rest.api import OPERATIONS as REST
+from leveret.protocols.sqs.authorization import ACTIONS
 from leveret.security.authorisation import OPERATIONS, requirement
 from tests.sources import ROOT
 

@@ -8,14 +8,7 @@ import pytest
 
 from leveret.security import logins as logins_module
 from leveret.security.failures import FREE_MAX
-from leveret.security.logins import (
-    RUNNING_MAX,
-    THREADS_MAX,
-    UNDECIDED_PER_ORIGIN_MAX,
-    Attempt,
-    Logins,
-    TooManyLogins,
-)
+from leveret.security.logins import RUNNING_MAX, THREADS_MAX, UNDECIDED_PER_ORIGIN_MAX, Attempt, Logins, TooManyLogins
 from leveret.security.passwords import Cost
 from leveret.security.users import Users
 from tests.waiting import PATIENCE_S, wait_until

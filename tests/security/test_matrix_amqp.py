@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from leveret.amqp import methods as m
-from leveret.amqp.methods import Method
 from leveret.core.properties import Properties
+from leveret.protocols.amqp import methods as m
+from leveret.protocols.amqp.methods import Method
 from leveret.security.passwords import hash_password
-from tests.amqp.client import CHEAP, Client, World
-from tests.node.front_world import FrontWorld
+from tests.cluster.proxy_world import FrontWorld
+from tests.protocols.amqp.client import CHEAP, Client, World
 from tests.security.matrix import Ask, Case, cases
 
 Request = tuple[Method, list[Ask]]

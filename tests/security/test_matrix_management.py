@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from leveret.http.management.routes import ROUTES
+from leveret.protocols.management.routes import ROUTES
 from leveret.security.authorisation import OPERATIONS
-from tests.management.scene import Api
+from tests.protocols.management.scene import Api
 from tests.security.matrix import TAGS, Ask, Case, cases, tag_allows
 from tests.server_process import ServerProcess
 from tests.waiting import PATIENCE_S

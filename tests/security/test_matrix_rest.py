@@ -9,14 +9,14 @@ import pytest
 
 import leveret
 from leveret.core.errors import LeveretError
-from leveret.http.rest.api import OPERATIONS as ROWS
+from leveret.ingest.row_groups import constant
+from leveret.protocols.rest.api import OPERATIONS as ROWS
 from leveret.security.authorisation import OPERATIONS, admit
 from leveret.security.identity import Identity
-from leveret.sink.pieces import constant
-from tests.rest.test_security import BODIES, NAMES, line
-from tests.rest.world import RestWorld
+from tests.ingest.batches import piece
+from tests.protocols.rest.test_security import BODIES, NAMES, line
+from tests.protocols.rest.world import RestWorld
 from tests.security.matrix import TAGS, Ask, Case, cases, tag_allows
-from tests.sink.batches import piece
 
 Key = tuple[str, str, str]
 PUBLISH = ("POST", "/exchanges/{exchange}/messages")

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from leveret.core.errors import LeveretError
-from leveret.http.sqs.authorization import ACTIONS
-from leveret.http.sqs.service import ACTIONS as UNNAMED
-from leveret.http.sqs.service import QUEUE_ACTIONS
+from leveret.protocols.sqs.authorization import ACTIONS
+from leveret.protocols.sqs.service import ACTIONS as UNNAMED
+from leveret.protocols.sqs.service import QUEUE_ACTIONS
+from tests.protocols.sqs.test_authorization import DLQ, QUEUE, REDRIVE, Guarded, statement
 from tests.security.matrix import Ask, Case, cases
-from tests.sqs.test_authorization import DLQ, QUEUE, REDRIVE, Guarded, statement
 
 ORDERS = {"QueueUrl": "orders"}
 BATCH = {"Entries": [{"Id": "a", "MessageBody": "x", "ReceiptHandle": "x", "VisibilityTimeout": 1}]}
@@ -76,7 +76,7 @@ MORE: dict[tuple[str, str], tuple[Any, list[Ask]]] = {
     ),
 }
 LISTED = {"ListQueues", "CancelMessageMoveTask"}
-"""A list shows what the user may see; a task is cancelled by its handle: tests/sqs has both."""
+"""A list shows what the user may see; a task is cancelled by its handle: tests/protocols/sqs has both."""
 REQUESTS: dict[tuple[str, str], tuple[Any, list[Ask]]] = {
     **{
         (action, ""): (

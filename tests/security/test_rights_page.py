@@ -2,9 +2,9 @@
 
 import pytest
 
-from leveret.http.management.routes import ROUTES
-from leveret.http.rest.api import OPERATIONS as REST
-from leveret.http.sqs.authorization import ACTIONS
+from leveret.protocols.management.routes import ROUTES
+from leveret.protocols.rest.api import OPERATIONS as REST
+from leveret.protocols.sqs.authorization import ACTIONS
 from leveret.security.authorisation import OPERATIONS
 from tests.security.rights import METHODS, made
 from tests.test_docs import table

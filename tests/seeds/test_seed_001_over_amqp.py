@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from leveret.amqp.methods import (
+from leveret.protocols.amqp.methods import (
     BasicAck,
     BasicConsume,
     BasicConsumeOk,
@@ -21,7 +21,7 @@ from leveret.amqp.methods import (
     QueueBind,
     QueueBindOk,
 )
-from tests.amqp.client import Client, Received, World
+from tests.protocols.amqp.client import Client, Received, World
 
 
 @pytest.fixture

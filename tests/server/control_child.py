@@ -5,7 +5,7 @@ import sys
 
 import leveret
 from leveret.security.access import Access
-from leveret.server.administration.site import Site
+from leveret.server.administration.context import Site
 from leveret.server.control import ControlServer, durably
 from tests.durability.children import say
 

@@ -8,7 +8,7 @@ from typing import Any
 import leveret
 from leveret.security.access import Access
 from leveret.security.passwords import Cost, hash_password
-from leveret.server.administration.site import Site
+from leveret.server.administration.context import Site
 from leveret.server.control import ControlServer, durably
 from tests.waiting import PATIENCE_S
 

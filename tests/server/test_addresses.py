@@ -3,7 +3,7 @@ import socket
 import pytest
 
 from leveret.config import ServerOptions
-from leveret.net.addresses import announced_host, host_and_port, with_port
+from leveret.protocols.net.addresses import announced_host, host_and_port, with_port
 from leveret.server.addresses import announced, bound_sockets
 
 

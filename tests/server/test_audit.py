@@ -10,7 +10,7 @@ import pika
 import pytest
 from pika.exceptions import AMQPConnectionError
 
-from tests.management.scene import Api
+from tests.protocols.management.scene import Api
 from tests.server_process import ServerProcess
 from tests.waiting import PATIENCE_S, wait_until
 

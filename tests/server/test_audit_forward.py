@@ -18,11 +18,11 @@ import pytest
 import leveret
 from leveret.config import ServerOptions
 from leveret.core.errors import InvalidArgument
+from leveret.observability.audit import Audit
+from leveret.observability.chain import hash_of
 from leveret.server.audit_forward import forwarder_of, place_of
 from leveret.server.syslog import Place
-from leveret.telemetry.audit import Audit
-from leveret.telemetry.chain import hash_of
-from tests.management.scene import Api
+from tests.protocols.management.scene import Api
 from tests.server.certificates import Authority
 from tests.server_process import ServerProcess
 from tests.waiting import PATIENCE_S, wait_until

@@ -19,8 +19,8 @@ from leveret.security.passwords import hash_password
 from leveret.server.addresses import Sockets
 from leveret.server.control import durably
 from leveret.server.first_user import FILE_NAME, NAME, FirstUser, first_user, make_first_user
-from tests.amqp.client import CHEAP
-from tests.management.scene import Api
+from tests.protocols.amqp.client import CHEAP
+from tests.protocols.management.scene import Api
 from tests.server_process import ServerProcess
 
 HERE, ANYWHERE = "127.0.0.1", "0.0.0.0"

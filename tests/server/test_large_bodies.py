@@ -13,8 +13,8 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
+from tests.protocols.sqs.server import KEY, REGION, SECRET, add_key
 from tests.server_process import ServerProcess
-from tests.sqs.server import KEY, REGION, SECRET, add_key
 from tests.waiting import PATIENCE_S
 
 MIB = 1 << 20

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from leveret.amqp import methods as m
+from leveret.protocols.amqp import methods as m
 from leveret.server.memory import (
     PAGE_BYTES,
     TRIM_BYTES_MIN,
@@ -13,8 +13,8 @@ from leveret.server.memory import (
     limit_bytes,
     resident_bytes,
 )
-from tests.amqp.wire import Client, SocketLink
 from tests.process_figures import status
+from tests.protocols.amqp.wire import Client, SocketLink
 from tests.server_process import ServerProcess
 from tests.waiting import wait_until
 

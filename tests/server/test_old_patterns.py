@@ -10,8 +10,8 @@ import leveret
 from leveret.core.catalog import Kind
 from leveret.security.access import Access
 from leveret.security.passwords import hash_password
-from tests.amqp.client import CHEAP
-from tests.management.scene import Api
+from tests.protocols.amqp.client import CHEAP
+from tests.protocols.management.scene import Api
 from tests.server_process import ServerProcess
 
 BACKTRACKING = r"^p.(a+)+\1$"

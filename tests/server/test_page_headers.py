@@ -3,8 +3,8 @@
 from pathlib import Path
 from urllib.request import urlopen
 
-from leveret.http.page_headers import page_headers
-from tests.management.scene import Api
+from leveret.protocols.http.page_headers import page_headers
+from tests.protocols.management.scene import Api
 from tests.server_process import ServerProcess
 from tests.waiting import PATIENCE_S
 

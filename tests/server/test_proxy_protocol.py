@@ -13,7 +13,7 @@ import pika.exceptions
 import pytest
 
 from tests.haproxy_process import HaproxyProcess
-from tests.net.test_proxy_protocol import header
+from tests.protocols.net.test_proxy_protocol import header
 from tests.server.certificates import Authority
 from tests.server_process import ServerProcess
 from tests.waiting import PATIENCE_S, wait_until

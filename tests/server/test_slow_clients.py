@@ -3,13 +3,13 @@
 import os
 from pathlib import Path
 
-from leveret.amqp import methods as m
-from leveret.amqp.frames import BODY, HEADER
 from leveret.core.properties import Properties, encode_header
-from tests.amqp.error_rows import MESSAGE_BYTES_MAX
-from tests.amqp.targets import SocketTarget
-from tests.amqp.test_backpressure import BODY_BYTES, MIB, again, publish_frames
-from tests.amqp.wire import Client, frame
+from leveret.protocols.amqp import methods as m
+from leveret.protocols.amqp.frames import BODY, HEADER
+from tests.protocols.amqp.error_rows import MESSAGE_BYTES_MAX
+from tests.protocols.amqp.targets import SocketTarget
+from tests.protocols.amqp.test_backpressure import BODY_BYTES, MIB, again, publish_frames
+from tests.protocols.amqp.wire import Client, frame
 from tests.server_process import ServerProcess
 
 GROWTH_BYTES_MAX = 16 * MIB

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import leveret
 from leveret.core.errors import LeveretError
 from leveret.security.access import Access
+from leveret.server.administration.context import Site
 from leveret.server.administration.exports import EXPORTS
-from leveret.server.administration.site import Site
 from leveret.server.administration.verbs import VERBS, call
 from tests.server.control_world import CHEAP
 

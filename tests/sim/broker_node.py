@@ -7,8 +7,8 @@ from leveret.core.broker import Broker
 from leveret.core.held import Held
 from leveret.core.queue import Queue
 from leveret.core.restore import Restorer
-from leveret.journal.encryption import KEY_BYTES, Keys
-from leveret.journal.files import FileJournal
+from leveret.storage.encryption import KEY_BYTES, Keys
+from leveret.storage.journal.journal import FileJournal
 from tests.sim.broker_checker import Records
 from tests.sim.digest import Digest, digest_of
 from tests.sim.node import OPTIONS, Life, options_with

@@ -11,11 +11,11 @@ left out: nobody reads them.
 from random import Random
 
 from leveret.core.errors import JournalError
-from leveret.journal.disk import LOCK_NAME
-from leveret.journal.meta import read_meta
-from leveret.journal.segments import segment_name, segment_numbers
-from leveret.journal.verify import verify
-from leveret.journal.writer import SPARE_NAME
+from leveret.storage.disk import LOCK_NAME
+from leveret.storage.journal.files.meta import read_meta
+from leveret.storage.journal.files.segments import segment_name, segment_numbers
+from leveret.storage.journal.files.verify import verify
+from leveret.storage.journal.files.writer import SPARE_NAME
 from tests.sim import workload
 from tests.sim.checker import Finding, Model
 from tests.sim.node import Node

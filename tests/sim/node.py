@@ -5,11 +5,11 @@ from collections.abc import Callable
 from contextlib import nullcontext
 
 from leveret.core.ports import State
-from leveret.journal.encryption import Keys
-from leveret.journal.file_store import FileStore
-from leveret.journal.files import FileJournal
-from leveret.journal.options import JournalOptions
-from leveret.journal.replay import PlainState
+from leveret.storage.encryption import Keys
+from leveret.storage.journal.files.store import FileStore
+from leveret.storage.journal.journal import FileJournal
+from leveret.storage.journal.options import JournalOptions
+from leveret.storage.journal.replay import PlainState
 from tests.sim.checker import Held, Snapshot
 from tests.sim.simdisk import SimDisk
 

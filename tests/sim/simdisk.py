@@ -1,6 +1,6 @@
 """A disk in memory that forgets what was not synced, as disks do when the power goes.
 
-It has the methods of leveret.journal.disk.Disk. Files are in pages.py; the directory works in the same way: creations,
+It has the methods of leveret.storage.disk.Disk. Files are in pages.py; the directory works in the same way: creations,
 links, renames and unlinks are pending until `sync_dir`, and a power cut keeps or undoes each of them on its own.
 
 A sync that fails marks its pages clean, as ext4, XFS and btrfs do: the process still reads the data, the next sync
@@ -15,7 +15,7 @@ from random import Random
 from typing import Concatenate, ParamSpec, TypeVar
 
 from leveret.core.errors import DataLocked
-from leveret.journal.disk import Bytes, Disk
+from leveret.storage.disk import Bytes, Disk
 from tests.sim.pages import Inode, Loss
 
 P = ParamSpec("P")

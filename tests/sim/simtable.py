@@ -1,4 +1,4 @@
-"""A database in memory with the faults of a real one: the Table port of leveret.journal.table over it.
+"""A database in memory with the faults of a real one: the Table port of leveret.storage.journal.postgres.table over it.
 
     done       the statement is done, a standby has it, the answer comes
     refused    it is not done, the connection is lost
@@ -14,9 +14,9 @@ from collections.abc import Callable
 from enum import Enum, auto
 from random import Random
 
-from leveret.journal.disk import Bytes
-from leveret.journal.stream_table import StreamChange
-from leveret.journal.table import FIRST_START, Row, Shard, Unknown
+from leveret.storage.disk import Bytes
+from leveret.storage.journal.postgres.stream_table import StreamChange
+from leveret.storage.journal.postgres.table import FIRST_START, Row, Shard, Unknown
 
 GHOSTS_MAX = 4
 
@@ -100,7 +100,7 @@ class SimDatabase:
 
 
 class SimTable:
-    """The connection of one process; Table of leveret.journal.table says what the methods do."""
+    """The connection of one process; Table of leveret.storage.journal.postgres.table says what the methods do."""
 
     def __init__(self, database: SimDatabase, trusting: bool = False) -> None:
         self._database = database

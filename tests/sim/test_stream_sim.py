@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 from leveret.core.broker import Broker
 from leveret.core.errors import DamagedJournal, Fenced
 from leveret.core.properties import Properties, content
-from leveret.journal.files import FileJournal
-from leveret.journal.options import JournalOptions
-from leveret.journal.stream_table import SegmentKey, StoredSegment
-from leveret.journal.table_store import Claim, TableStore
-from leveret.stream.options import StreamOptions
-from leveret.stream.recorder import StreamRecorder
-from leveret.stream.store import StreamStore
-from leveret.stream.table_home import TableHome
+from leveret.storage.journal.journal import FileJournal
+from leveret.storage.journal.options import JournalOptions
+from leveret.storage.journal.postgres.store import Claim, TableStore
+from leveret.storage.journal.postgres.stream_table import SegmentKey, StoredSegment
+from leveret.storage.stream.options import StreamOptions
+from leveret.storage.stream.postgres.directory import TableHome
+from leveret.storage.stream.recorder import StreamRecorder
+from leveret.storage.stream.store import StreamStore
 from tests.sim.contest import Contest
 from tests.sim.mistake import is_found
 from tests.sim.simtable import SimDatabase, SimTable
-from tests.stream.tables import MemoryStreams
-from tests.stream.world import drained
+from tests.storage.stream.tables import MemoryStreams
+from tests.storage.stream.world import drained
 
 STEPS = 30
 SEEDS = 300

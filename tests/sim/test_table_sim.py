@@ -5,11 +5,11 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leveret.journal.table_store import Claim
-from tests.journal.table_world import TableWorld
+from leveret.storage.journal.postgres.store import Claim
 from tests.sim.contest import Contest
 from tests.sim.mistake import is_found
 from tests.sim.simtable import SimTable
+from tests.storage.journal.table_world import TableWorld
 
 STEPS = 30
 SEEDS = 300

@@ -9,11 +9,11 @@ from leveret.cli.command import Command, Word, run_word, worded
 from leveret.cli.output import as_json, print_table
 from leveret.clock import iso_second
 from leveret.core.errors import NotFound
+from leveret.observability.audit import FILES, KINDS, Kind
+from leveret.observability.chain import Finding, Head, examine
+from leveret.observability.row_file import paths
 from leveret.server.control_client import Remote, connected
 from leveret.server.settings import flag, server_options, variable
-from leveret.telemetry.audit import FILES, KINDS, Kind
-from leveret.telemetry.chain import Finding, Head, examine
-from leveret.telemetry.row_file import paths
 
 ROWS = ("at", "kind", "by", "act", "outcome", "peer", "count", "about")
 FINDINGS = ("log", "state", "rows", "since", "unchained", "torn", "head")

@@ -199,8 +199,8 @@ def run(given: Namespace) -> int:
     if not given.no_seal if given.job.name == "archive" else getattr(given, "store", None) is not None:
         seal(given)
     with extra():
-        context = import_module("leveret.pipeline.commands.context")
-        job = import_module(f"leveret.pipeline.commands.{given.job.name}")
+        context = import_module("leveret.spark.commands.context")
+        job = import_module(f"leveret.spark.commands.{given.job.name}")
         outcome = context.attempt(job.run, context.Context(given, os.environ, sys.stderr))
     print(as_json(everything(outcome)) if given.json else as_text(outcome))
     return 0

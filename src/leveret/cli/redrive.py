@@ -11,7 +11,7 @@ from leveret.cli.output import as_json
 from leveret.cli.progress import Progress
 from leveret.cli.publish import RATE_MAX
 from leveret.client.queue import RemoteQueue
-from leveret.embedded.redrive import RedriveResult
+from leveret.runtime.redrive import RedriveResult
 
 LIMIT_MAX = 10_000_000  # of one request, as the server has it
 STEP_S = 5.0  # a redrive with a rate is asked for in pieces of so many seconds

@@ -20,8 +20,8 @@ from leveret.client.queue import (
 )
 from leveret.core.errors import BrokerClosed, MessageNotFound
 from leveret.embedded.outgoing import Outgoing
-from leveret.embedded.redrive import RedriveResult
-from leveret.embedded.stats import QueueStats
+from leveret.runtime.redrive import RedriveResult
+from leveret.runtime.stats import QueueStats
 
 if TYPE_CHECKING:
     from leveret.client.abroker import AsyncRemoteBroker

@@ -11,12 +11,12 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
 from leveret.core.jsonable import decode, encode
-from leveret.embedded.bodies import encode as encode_body
 from leveret.embedded.outgoing import Outgoing
-from leveret.embedded.redrive import RedriveResult
-from leveret.embedded.stats import QueueStats
 from leveret.http_client import Answer
-from leveret.telemetry.propagation import traced
+from leveret.observability.propagation import traced
+from leveret.runtime.bodies import encode as encode_body
+from leveret.runtime.redrive import RedriveResult
+from leveret.runtime.stats import QueueStats
 
 ATTRIBUTES = {
     "content_type": "contentType",

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple, Protocol
 
 from leveret.clock import Clock
 from leveret.core.errors import InvalidArgument, Unreachable
-from leveret.shared.memory import Memory
-from leveret.shared.redis_url import check_redis_url, shown_redis_url
-from leveret.shared.scripts import CLAIM, DROP
+from leveret.runtime.shared.memory import Memory
+from leveret.runtime.shared.redis_url import check_redis_url, shown_redis_url
+from leveret.runtime.shared.scripts import CLAIM, DROP
 
 TIMEOUT_S = 5
 ENTRIES_MAX = 100_000  # in memory: about 300 bytes each

@@ -11,7 +11,7 @@ from leveret.client import calls
 from leveret.client.calls import ATTRIBUTES, Row
 from leveret.core.jsonable import decode
 from leveret.core.properties import Properties
-from leveret.embedded.bodies import decode as decode_body
+from leveret.runtime.bodies import decode as decode_body
 
 if TYPE_CHECKING:
     from leveret.client.aqueue import AsyncRemoteQueue

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from leveret.client.claims import DONE, Claim, Claims, LocalClaims, RedisClaims
 from leveret.clock import Clock, SystemClock
 from leveret.core.errors import InvalidArgument, ResourceLocked, Unreachable
-from leveret.embedded.leases import Extender
+from leveret.runtime.leases import Extender
 
 LEASE_S = 60.0
 LONGEST_S = 3600.0  # a function that hangs does not keep others from the message for ever

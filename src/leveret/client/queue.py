@@ -14,10 +14,10 @@ from leveret.client.processed import RemoteProcessed
 from leveret.clock import Clock
 from leveret.core.errors import BrokerClosed, InvalidReceipt, MessageNotFound, Unreachable
 from leveret.embedded.outgoing import Outgoing
-from leveret.embedded.redrive import RedriveResult
-from leveret.embedded.stats import QueueStats
-from leveret.embedded.waiters import ThreadWaiter
 from leveret.embedded.worker import Handler, Worker
+from leveret.runtime.redrive import RedriveResult
+from leveret.runtime.stats import QueueStats
+from leveret.runtime.waiters import ThreadWaiter
 
 if TYPE_CHECKING:
     from leveret.client.broker import RemoteBroker

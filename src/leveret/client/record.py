@@ -9,7 +9,7 @@ from typing import Any
 from leveret.client.calls import ATTRIBUTES, Row
 from leveret.core.jsonable import decode
 from leveret.core.properties import Properties
-from leveret.embedded.bodies import decode as decode_body
+from leveret.runtime.bodies import decode as decode_body
 
 
 class RemoteRecord:

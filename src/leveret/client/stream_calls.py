@@ -15,10 +15,10 @@ from leveret.core.arguments import max_age as max_age_ms
 from leveret.core.errors import InvalidArgument
 from leveret.core.jsonable import encode
 from leveret.core.membership import Assignment
-from leveret.embedded.bodies import encode as encode_body
 from leveret.embedded.records import Place
 from leveret.embedded.stream import Appended, PartitionStats, StreamStats
 from leveret.http_client import Answer
+from leveret.runtime.bodies import encode as encode_body
 
 
 class Piece(NamedTuple):

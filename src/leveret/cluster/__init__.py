@@ -1,1 +1,1 @@
-"""The cluster: which node owns which shard, where queues are placed, and definitions that all nodes agree on."""
+"""A cluster: who owns which shard, definitions that all nodes agree on, and clients served by any node."""

@@ -1,7 +1,7 @@
 """Deliveries that outlive the owner of their queue: the next one finds their messages again and holds them.
 
 A message is named by its number, and by when it was published: a number that was given to a message that was lost may be
-that of another one by now. How often it was delivered tells a holder from one who held it before him.
+that of another one by now. How often it was delivered tells a holder from an earlier one.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -22,9 +22,9 @@ def claim(
     Queue queue not None, uint64_t seq, uint64_t enqueued_ms, uint64_t group, uint32_t deliveries, uint8_t priority,
     Held kept=None,
 ) -> Held | None:
-    """Lease a message to the one who was given it; `kept`: it is leased already, for whoever claims it.
+    """Lease a message to the one who was given it; `kept`: it is leased already, for the client that claims it.
 
-    None when it is gone, or somebody else's. It is no further delivery, but one that the journal may not know of yet.
+    None when it is gone, or another client's. It is no further delivery, but one that the journal may not know of yet.
     """
     cdef Entry entry
     cdef Held held = kept
@@ -48,7 +48,7 @@ def claim(
 
 
 def hold_delivered(Queue queue not None, uint32_t count_max) -> list[Held]:
-    """Lease the waiting messages that were delivered before, for whoever claims them; so many at most."""
+    """Lease the waiting messages that were delivered before, for the clients that claim them; so many at most."""
     cdef Entry entry
     cdef Held held
     cdef Fifo fifo
@@ -71,12 +71,12 @@ def hold_delivered(Queue queue not None, uint32_t count_max) -> list[Held]:
 
 
 def give_up(Held held not None, uint64_t lease) -> None:
-    """Let a message wait again that nobody has claimed, unless its lease has ended by itself."""
+    """Let a message wait again that no client has claimed, unless its lease has ended by itself."""
     cdef Queue queue = <Queue>held.queue
     if not queue.deleted and queue.has_held(held.entry.seq) and held.lease == lease:
         queue.give_back(held, REQUEUED, 0)
 
 
 def gone() -> Held:
-    """What stands for a delivery whose message is not there any more, or somebody else's."""
+    """What stands for a delivery whose message is not there any more, or another client's."""
     return Held.__new__(Held)

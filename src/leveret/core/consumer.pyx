@@ -1,4 +1,4 @@
-"""A consumer: somebody to whom a queue pushes messages, as many at a time as he can take."""
+"""A consumer: a queue pushes messages to it, as many at a time as it can take."""
 
 
 cdef class Consumer:

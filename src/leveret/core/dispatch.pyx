@@ -43,7 +43,7 @@ def subscribe(Queue queue not None, Consumer consumer not None) -> None:
 
 
 def in_exclusive_use(Queue queue not None) -> AccessRefused:
-    """That somebody else has a queue for himself."""
+    """That another consumer has exclusive use of a queue."""
     return AccessRefused(f"queue '{queue.name}' in vhost '{queue.vhost}' in exclusive use")
 
 
@@ -79,7 +79,7 @@ def requeue(Queue queue not None, Consumer consumer not None) -> None:
 
 
 def pump(Queue queue not None) -> int:
-    """Push as long as there is a message and somebody to take it; give the number pushed."""
+    """Push as long as there is a message and a consumer to take it; give the number pushed."""
     cdef Consumer consumer
     cdef Held held
     cdef int pushed = 0

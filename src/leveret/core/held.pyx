@@ -1,4 +1,4 @@
-"""A message that is not simply waiting in its lane: delayed, given back, or leased to somebody.
+"""A message that is not simply waiting in its lane: delayed, given back, or leased.
 
     publish -> lane ---take---> LEASED ---ack, reject---> DONE
             \\-> SCHEDULED -due-> |  ^ |

@@ -18,7 +18,7 @@ cdef class Message:
     cdef readonly uint8_t priority
     cdef readonly uint8_t flags
     cdef readonly uint32_t references   # queue places that still hold it, while it is cached
-    cdef object decoded                 # properties, once somebody asked for them
+    cdef object decoded                 # properties, once they were asked for
 
 cdef Message new_message(
     bytes route, bytes content, uint32_t header_len, uint8_t priority, uint8_t flags,

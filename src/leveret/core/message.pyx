@@ -3,7 +3,7 @@
     content = | content header payload (class, weight, body size, flags, properties) | body |
               0                                                                header_len
 
-Properties are decoded only when somebody asks: delivery is a copy of the bytes.
+Properties are decoded only when asked for: delivery is a copy of the bytes.
 """
 
 cimport cython

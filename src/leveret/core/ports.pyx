@@ -38,7 +38,7 @@ cdef class Journal:
         raise AssertionError("nothing in memory needs to move")
 
     cdef int delivered(self, uint32_t queue, Entry* entry, uint64_t at_ms, uint32_t consumer) except -1:
-        """Note a delivery and its count; nobody waits for it to be durable."""
+        """Note a delivery and its count; no caller waits for it to be durable."""
         return 0
 
     cdef int returned(

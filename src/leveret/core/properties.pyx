@@ -13,8 +13,21 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 from leveret.core.tables cimport (
-    STORED_BYTES_MAX, STORED_FIELDS_MAX, TABLE_BYTES_MAX, TABLE_FIELDS_MAX, Reader, Writer,
-    find_text, put, put_short_string, put_table, skip, skip_headers, take, take_short_string, take_table,
+    STORED_BYTES_MAX,
+    STORED_FIELDS_MAX,
+    TABLE_BYTES_MAX,
+    TABLE_FIELDS_MAX,
+    Reader,
+    Writer,
+    find_text,
+    put,
+    put_short_string,
+    put_table,
+    skip,
+    skip_headers,
+    take,
+    take_short_string,
+    take_table,
 )
 
 from leveret.core.errors import InvalidArgument

@@ -22,7 +22,7 @@ cdef class Queue(Holder):
     cdef readonly bint durable, auto_delete, paused
     cdef public bint deleted
     cdef readonly bytes route           # of a message sent straight to it
-    cdef readonly object owner          # who has it for himself (exclusive), or None
+    cdef readonly object owner          # the connection that has exclusive use of it, or None
     cdef readonly object arguments      # as declared
     cdef readonly object policy         # leveret.core.policy.QueuePolicy
     cdef public object dedup            # leveret.core.dedup.Dedup, or None
@@ -35,7 +35,7 @@ cdef class Queue(Holder):
     cdef public list consumers
     cdef Py_ssize_t turn
     cdef readonly Consumer active       # with single active consumer
-    cdef public bint watched            # somebody wants to hear when there is something to take
+    cdef public bint watched            # a waiter is to be told when there is something to take
     cdef public uint64_t created_ms     # when it was declared; 0: by a version that did not note it
     cdef readonly uint64_t used_ms
     cdef readonly uint32_t leased, scheduled

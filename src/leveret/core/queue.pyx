@@ -282,7 +282,7 @@ cdef class Queue(Holder):
         return 0
 
     cdef uint32_t consumer_id(self, object consumer) except? 0:
-        """The number of a consumer, or of the name of one, in the journal; 0: nobody."""
+        """The number of a consumer, or of the name of one, in the journal; 0: none."""
         if consumer is None:
             return 0
         return (<Consumer>consumer).id if isinstance(consumer, Consumer) else self.engine.consumer_number(consumer)
@@ -432,7 +432,7 @@ cdef class Queue(Holder):
 
     cdef int due(self, Held held, uint64_t now_ms) except -1:
         """The time of a held message has come."""
-        cdef bint enters = held.state == SCHEDULED      # what only comes back pushes nobody out
+        cdef bint enters = held.state == SCHEDULED      # what only comes back pushes no other message out
         if held.state == LEASED:
             self.counters.timed_out += 1
             return self.give_back(held, TIMED_OUT, 0)
@@ -466,7 +466,7 @@ cdef class Queue(Holder):
         self.held = self.ready = self.expiries = None
 
     cpdef use(self):
-        """Somebody is interested: an expiring queue lives on."""
+        """The queue is used: an expiring queue lives on."""
         self.used_ms = self.engine.now_ms
 
     @property

@@ -1,6 +1,6 @@
 """Leases that have no end of their own: those of messages that were reserved together (reservations.py).
 
-Their bodies are not kept in memory: whoever reads a reservation reads them from the journal, as often as he likes.
+Their bodies are not kept in memory: a reader of a reservation reads them from the journal, any number of times.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t

@@ -1,7 +1,7 @@
 """The line between the core and streams: where the messages of a queue of type stream go, and how they are read.
 
 A stream has no lanes: its `Recorder` takes a message for good, and each reader moves along it with a `Cursor` of its
-own. leveret.stream implements both; the core and the edges know only this.
+own. leveret.storage.stream implements both; the core and the edges know only this.
 """
 
 from leveret.core.errors import NotSupported
@@ -68,10 +68,10 @@ cdef class Cursor:
 
 
 class NoStreams:
-    """A broker that nobody gave a place for streams."""
+    """A broker without storage for streams."""
 
     def __init__(self) -> None:
-        """Nobody publishes to them."""
+        """Nothing is published to them."""
         self.author = Author()
 
     def recorder_of(self, queue: object) -> Recorder:
@@ -82,4 +82,4 @@ class NoStreams:
         """There is nothing to remove."""
 
     def forget(self, producer: bytes) -> None:
-        """There is nobody to forget."""
+        """There is no producer to forget."""

@@ -20,14 +20,7 @@ from leveret.core.errors import (
     TooMany,
     VhostNotFound,
 )
-from leveret.core.exchanges import (
-    Binding,
-    DefaultExchange,
-    Exchange,
-    LocalRandomExchange,
-    check_type,
-    new_exchange,
-)
+from leveret.core.exchanges import Binding, DefaultExchange, Exchange, LocalRandomExchange, check_type, new_exchange
 from leveret.core.jsonable import canonical
 from leveret.core.names import RESERVED_PREFIX, check_key, check_name, check_new_name, described
 from leveret.core.policy import ALTERNATE_EXCHANGE, Policy, alternate_exchange
@@ -112,7 +105,9 @@ class Vhost:
         self.name = name
         self.generation = 0
         self.firehose = Switch()
-        """Whether what clients publish and get is copied to the exchange for that: see leveret.amqp.firehose."""
+        """Whether what clients publish and get is copied to the exchange for that: see
+        leveret.protocols.amqp.firehose.
+        """
         self.details = VhostDetails()
         self.queues: dict[str, Any] = {}
         self.queue_names = SortedNames(self.queues)

@@ -7,7 +7,7 @@ from leveret.core.ports cimport Content
 cdef class Tracer:
     cdef public uint32_t rate_max       # messages that are traced in a second; 0: no limit
     cdef readonly uint64_t limited      # those that were not traced because of that
-    cdef readonly uint64_t failures     # of whoever was to be told
+    cdef readonly uint64_t failures     # of the listeners that were to be told
     cdef uint64_t gap                   # publishes without a context until one of them gets one; 0: never
     cdef uint64_t second
     cdef uint32_t count                 # traced in this second

@@ -1,7 +1,7 @@
 """Which messages are traced, and who is told of their lives.
 
 A message is traced if its publisher says so in the header `traceparent` (W3C Trace Context), or if it says nothing and
-its turn has come: then it gets such a header here. It is marked, so that nobody looks at the headers of others again.
+its turn has come: then it gets such a header here. It is marked, so that the headers of others are not looked at again.
 
     00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
     |  |                                |                flags, hexadecimal: 1 is sampled
@@ -35,7 +35,7 @@ cdef bytes NAME = b"traceparent"
 
 
 cdef class Tracer:
-    """Chooses messages; who wants to know about them inherits from it, as leveret.telemetry.tracing.BrokerTracer."""
+    """Chooses messages; who wants to know about them inherits from it, as leveret.observability.tracing.BrokerTracer."""
 
     cdef bint chooses(self, Content* content, uint64_t now_ms) noexcept:
         """Whether a message that is being published is to be traced."""
@@ -156,7 +156,7 @@ cdef class Tracer:
 
 
 cdef Message message_of(Held held, Journal journal):
-    """The message, read back if nobody has it."""
+    """The message, read back if it is not in memory."""
     return held.content if held.content is not None else journal.read(&held.entry)
 
 

@@ -24,18 +24,18 @@ from leveret.core.queue_types import STREAM
 from leveret.embedded.consumer import Subscription
 from leveret.embedded.declare import new_arguments, redeclared
 from leveret.embedded.exchange import Exchange
-from leveret.embedded.guard import Guard
-from leveret.embedded.large import LargeBodies, open_blobs
-from leveret.embedded.options import options_of
 from leveret.embedded.outgoing import Prepared
 from leveret.embedded.queue import Queue
-from leveret.embedded.receipts import Receipts
-from leveret.embedded.stats import BrokerStats, RecoveryReport, broker_stats, journal_stats, recovery_report
-from leveret.embedded.storage import SINGLE, TAG_DIGITS, ShardChoice, open_store, open_streams
 from leveret.embedded.stream import Stream, stream_arguments
-from leveret.embedded.tracing import start_tracing
 from leveret.embedded.worker import Worker
-from leveret.journal.table_store import Claim
+from leveret.runtime.large_bodies import LargeBodies, open_blobs
+from leveret.runtime.options import options_of
+from leveret.runtime.receipts import Receipts
+from leveret.runtime.runtime import Guard
+from leveret.runtime.stats import BrokerStats, RecoveryReport, broker_stats, journal_stats, recovery_report
+from leveret.runtime.storage import SINGLE, TAG_DIGITS, ShardChoice, open_store, open_streams
+from leveret.runtime.tracing import start_tracing
+from leveret.storage.journal.postgres.store import Claim
 
 VHOST = "/"
 

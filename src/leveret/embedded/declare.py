@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from leveret.core.arguments import DISPLAY_NAME
 from leveret.core.equivalence import check_argument
 from leveret.core.errors import InvalidArgument
-from leveret.embedded.options import unknown_name
+from leveret.runtime.options import unknown_name
 
 Convert = Callable[[str, Any], Any]
 DAY_S = 24 * 3600

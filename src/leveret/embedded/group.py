@@ -18,7 +18,7 @@ from leveret.core.errors import InvalidArgument, NotFound
 from leveret.core.membership import SESSION_MS, Assignment
 from leveret.embedded.declare import milliseconds
 from leveret.embedded.group_consumer import GroupConsumer
-from leveret.stream.starts import start_named
+from leveret.storage.stream.starts import start_named
 
 if TYPE_CHECKING:
     from leveret.embedded.stream import Stream

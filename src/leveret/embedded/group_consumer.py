@@ -12,7 +12,7 @@ from leveret.core.membership import Assignment
 from leveret.embedded.declare import milliseconds
 from leveret.embedded.reading import READ_RECORDS, StreamReader
 from leveret.embedded.records import StreamRecord
-from leveret.embedded.waiters import ThreadWaiter
+from leveret.runtime.waiters import ThreadWaiter
 
 if TYPE_CHECKING:
     from leveret.embedded.group import Group

@@ -13,12 +13,12 @@ from leveret.core.filters import Filter
 from leveret.core.held import Held
 from leveret.core.ids import parse_id
 from leveret.core.queue import Queue as CoreQueue
-from leveret.embedded.conditions import filter_of
 from leveret.embedded.message import Peeked, look
-from leveret.embedded.redrive import Redrive, RedriveResult
-from leveret.embedded.stats import QueueStats, queue_stats
-from leveret.embedded.sweep import Discard
-from leveret.journal.blobs import body_bytes
+from leveret.runtime.conditions import filter_of
+from leveret.runtime.redrive import Redrive, RedriveResult
+from leveret.runtime.stats import QueueStats, queue_stats
+from leveret.runtime.sweep import Discard
+from leveret.storage.blobs import body_bytes
 
 if TYPE_CHECKING:
     from leveret.core.browse import Cursor

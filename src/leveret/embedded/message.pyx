@@ -1,7 +1,7 @@
 """Messages as the embedded API hands them out, and the three batch loops: ids of sent, wrapping of taken, acks.
 
 Compiled because these run once for each message; everything that costs (properties, body, receipt) waits until
-somebody asks for it.
+it is asked for.
 """
 
 from libc.stdint cimport uint64_t
@@ -15,7 +15,7 @@ from leveret.core.ids cimport id_of
 from leveret.core.message cimport BLOB
 from leveret.core.ports cimport ACKED
 from leveret.core.deadletter import ORIGIN
-from leveret.embedded.bodies import decode
+from leveret.runtime.bodies import decode
 
 GROUP = "x-group-id"
 DEDUP = "x-deduplication-id"

@@ -10,10 +10,10 @@ from leveret.core.policy import QueuePolicy
 from leveret.core.properties import Properties, content, scan_header
 from leveret.core.publish import group_key
 from leveret.core.tables import MalformedTable
-from leveret.embedded.bodies import PERSISTENT_MODE, encode
 from leveret.embedded.declare import milliseconds
 from leveret.embedded.message import DEDUP, GROUP
-from leveret.telemetry.propagation import traced
+from leveret.observability.propagation import traced
+from leveret.runtime.bodies import PERSISTENT_MODE, encode
 
 PRIORITY_MAX = 255
 FREE_PROPERTIES = (

@@ -18,17 +18,17 @@ from leveret.core.errors import BrokerClosed, InvalidArgument, InvalidReceipt, Q
 from leveret.core.held import Held
 from leveret.core.ids import format_id
 from leveret.core.queue import Queue as CoreQueue
-from leveret.embedded.bodies import BYTES_TYPE, HEADERS, encode
 from leveret.embedded.consumer import Subscription
 from leveret.embedded.declare import milliseconds
 from leveret.embedded.managed import ManagedQueue
 from leveret.embedded.message import Message, ack_all, all_bytes, ids, wrap
 from leveret.embedded.outgoing import Outgoing, Prepared, in_trace, prepare
 from leveret.embedded.processed import Processed, memory_of
-from leveret.embedded.waiters import TaskWaiter, ThreadWaiter, Waiter
 from leveret.embedded.worker import Handler, Worker
-from leveret.journal.blobs import body_bytes
-from leveret.telemetry.propagation import traced
+from leveret.observability.propagation import traced
+from leveret.runtime.bodies import BYTES_TYPE, HEADERS, encode
+from leveret.runtime.waiters import TaskWaiter, ThreadWaiter, Waiter
+from leveret.storage.blobs import body_bytes
 
 RECEIVE_MAX = 10_000  # messages that one call takes: a lease costs memory and a timer
 SEND_MANY_MAX = 100_000  # messages of one call are one frame of the journal

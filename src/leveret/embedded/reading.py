@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Self
 from leveret.core.errors import InvalidArgument
 from leveret.embedded.declare import milliseconds
 from leveret.embedded.records import StreamRecord
-from leveret.embedded.waiters import TaskWaiter, ThreadWaiter, Waiter
-from leveret.stream.blocks import Record
-from leveret.stream.starts import Start
+from leveret.runtime.waiters import TaskWaiter, ThreadWaiter, Waiter
+from leveret.storage.stream.blocks import Record
+from leveret.storage.stream.starts import Start
 
 if TYPE_CHECKING:
     from leveret.embedded.stream import Stream

@@ -7,9 +7,9 @@ from typing import Any
 
 from leveret.core.message import Message, restored
 from leveret.core.properties import Properties
-from leveret.embedded.bodies import decode
-from leveret.stream.blocks import Record
-from leveret.stream.recorder import KEY
+from leveret.runtime.bodies import decode
+from leveret.storage.stream.blocks import Record
+from leveret.storage.stream.recorder import KEY
 
 Place = int | str | datetime
 """An offset, "first", "last", "next", an interval such as "1h", or a time."""

@@ -14,15 +14,15 @@ from leveret.core.arguments import PARTITIONS, TIME_MS_MAX
 from leveret.core.errors import BrokerClosed, InvalidArgument, QueueNotFound
 from leveret.core.queue import Queue as CoreQueue
 from leveret.core.streams import Recorder
-from leveret.embedded.bodies import BYTES_TYPE, HEADERS
 from leveret.embedded.declare import milliseconds
 from leveret.embedded.group import Group
 from leveret.embedded.message import all_bytes
 from leveret.embedded.outgoing import Outgoing, Prepared, in_trace, prepare
 from leveret.embedded.reading import StreamReader
 from leveret.embedded.records import Place, StreamRecord
-from leveret.stream.recorder import FILTER, KEY, PRODUCER, SEQUENCE, StreamRecorder, check_labels
-from leveret.stream.starts import start_named
+from leveret.runtime.bodies import BYTES_TYPE, HEADERS
+from leveret.storage.stream.recorder import FILTER, KEY, PRODUCER, SEQUENCE, StreamRecorder, check_labels
+from leveret.storage.stream.starts import start_named
 
 if TYPE_CHECKING:
     from leveret.embedded.broker import Broker

@@ -18,10 +18,10 @@ from contextlib import suppress
 from typing import Any, Protocol, Self
 
 from leveret.core.errors import BrokerClosed, InvalidArgument, InvalidReceipt, LeveretError, QueueNotFound, Unreachable
-from leveret.embedded.leases import Extender, Job, Leased
-from leveret.embedded.signals import DRAIN
-from leveret.embedded.waiters import ThreadWaiter
-from leveret.telemetry.propagation import processing
+from leveret.observability.propagation import processing
+from leveret.runtime.leases import Extender, Job, Leased
+from leveret.runtime.signals import DRAIN
+from leveret.runtime.waiters import ThreadWaiter
 
 CONCURRENCY_MAX = 1_000  # each is a thread
 JOIN_SLICE_S = 0.5

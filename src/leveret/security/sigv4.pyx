@@ -250,7 +250,7 @@ cdef Claim _claim_in_query(SignedRequest request):
 
 
 cdef int _check_signed(Terms terms, SignedRequest request) except -1:
-    """Refuse a signature without what decides about the request: somebody else could have added it."""
+    """Refuse a signature without what decides about the request: another party could have added it."""
     for name in terms.unsigned:
         if name in request.headers or name == b"host":
             present = {b"host"} | {name for name in ALWAYS_SIGNED if name in request.headers}

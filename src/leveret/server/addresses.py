@@ -6,10 +6,10 @@ from contextlib import contextmanager
 
 from leveret.config import ServerOptions
 from leveret.core.errors import InvalidArgument
-from leveret.http.hosts import Hosts
-from leveret.net.addresses import announced_host, host_names, with_port
-from leveret.net.listener import bind
-from leveret.net.proxy_protocol import Proxies
+from leveret.protocols.http.hosts import Hosts
+from leveret.protocols.net.addresses import announced_host, host_names, with_port
+from leveret.protocols.net.listener import bind
+from leveret.protocols.net.proxy_protocol import Proxies
 from leveret.security.peers import is_loopback
 from leveret.server.exits import CannotListen
 

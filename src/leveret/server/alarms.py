@@ -4,8 +4,8 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from leveret.observability.logs import Log
 from leveret.server import memory
-from leveret.telemetry.logs import Log
 
 LOG = Log("alarms")
 

@@ -5,13 +5,13 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from leveret.alerting.service import Alerting, Change
-from leveret.alerting.transports import Ways
 from leveret.config import ServerOptions
 from leveret.core.consumer_groups import ConsumerGroup
 from leveret.core.errors import InvalidArgument
-from leveret.embedded.guard import Guard
-from leveret.stream.recorder import StreamRecorder
+from leveret.observability.alerting.service import Alerting, Change
+from leveret.observability.alerting.transports import Ways
+from leveret.runtime.runtime import Guard
+from leveret.storage.stream.recorder import StreamRecorder
 
 
 class StreamReaders:

@@ -14,13 +14,13 @@ import ssl
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from leveret.alerting.addresses import TLS_BY_SCHEME, Endpoint, endpoint_of
-from leveret.alerting.transports import Failed, Ways, post_body
 from leveret.config import ServerOptions
 from leveret.core.errors import InvalidArgument
+from leveret.observability.alerting.addresses import TLS_BY_SCHEME, Endpoint, endpoint_of
+from leveret.observability.alerting.transports import Failed, Ways, post_body
+from leveret.observability.forwarding import Forwarder, Line, NotTaken, Sender
 from leveret.security.peers import is_loopback
 from leveret.server.syslog import PORTS, TLS, UNIX, Place, SyslogSender
-from leveret.telemetry.forwarding import Forwarder, Line, NotTaken, Sender
 
 CONTENT = "application/x-ndjson"
 FOR_GOOD = frozenset((400, 413, 422))
@@ -28,7 +28,7 @@ FOR_GOOD = frozenset((400, 413, 422))
 
 
 class HttpSender:
-    """An HTTP endpoint; see telemetry/forwarding.py:Sender."""
+    """An HTTP endpoint; see observability/forwarding.py:Sender."""
 
     def __init__(self, ways: Ways, endpoint: Endpoint, authorization: str) -> None:
         """Each batch has a connection of its own."""

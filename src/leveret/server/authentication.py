@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from leveret.config import ServerOptions
 from leveret.core.errors import InvalidArgument
+from leveret.observability.logs import Log
 from leveret.security.access import Access
 from leveret.security.authentication import BACKENDS, Authentication, Backend, Internal
 from leveret.security.claims import ClaimRules, parse_aliases
@@ -16,7 +17,6 @@ from leveret.security.ldap.connection import Server, is_local
 from leveret.security.ldap.directory import USER_DN, USERNAME, Directory, Rules
 from leveret.security.ldap.filters import parse
 from leveret.security.ldap.servers import Servers
-from leveret.telemetry.logs import Log
 
 if TYPE_CHECKING:
     from leveret.security.oidc import BrowserLogin

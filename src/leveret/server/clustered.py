@@ -10,25 +10,27 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from leveret.amqp.connection import Peer
-from leveret.amqp.hub import Hub
-from leveret.amqp.server import AmqpServer
 from leveret.clock import SystemClock
-from leveret.cluster.catalog import Catalog, Verb
-from leveret.cluster.postgres_log import PostgresLog
+from leveret.cluster.catalog.catalog import Catalog, Verb
+from leveret.cluster.catalog.postgres_log import PostgresLog
+from leveret.cluster.catalog.runtime import CatalogGuard
+from leveret.cluster.forwarding.logins import Logouts
+from leveret.cluster.joined import Joined, Place, moving
+from leveret.cluster.node import Node
+from leveret.cluster.operations import Operations
+from leveret.cluster.proxy.connection import FrontConnection
 from leveret.config import ServerOptions
 from leveret.core.errors import InvalidArgument
 from leveret.embedded.broker import Broker
-from leveret.embedded.options import options_of
-from leveret.http.management.site import Site
-from leveret.net.addresses import announced_host
-from leveret.net.admission import Admissions
-from leveret.node.catalog_guard import CatalogGuard
-from leveret.node.front.connection import FrontConnection
-from leveret.node.joined import Joined, Place, moving
-from leveret.node.node import Node
-from leveret.node.operations import Operations
-from leveret.node.web.logins import Logouts
+from leveret.observability.audit import Audit
+from leveret.observability.logs import start_logging, stop_logging
+from leveret.protocols.amqp.connection import Peer
+from leveret.protocols.amqp.hub import Hub
+from leveret.protocols.amqp.server import AmqpServer
+from leveret.protocols.management.context import Site
+from leveret.protocols.net.addresses import announced_host
+from leveret.protocols.net.admission import Admissions
+from leveret.runtime.options import options_of
 from leveret.security.access import Access
 from leveret.security.client_tls import ClientTls
 from leveret.security.cluster_secret import PEERS, cluster_keys
@@ -36,7 +38,7 @@ from leveret.security.mutual_tls import MutualTls
 from leveret.security.server_tls import ServerTls
 from leveret.server import memory
 from leveret.server.addresses import Sockets, announced, bound_sockets
-from leveret.server.administration.site import Site as Ground
+from leveret.server.administration.context import Site as Ground
 from leveret.server.alerting import alerting_of
 from leveret.server.authentication import authentication_of, oauth_of
 from leveret.server.control import ControlServer
@@ -52,8 +54,6 @@ from leveret.server.shared import Shared
 from leveret.server.sqs import SqsServer
 from leveret.server.unusable import warn_of_patterns
 from leveret.server.web import Web
-from leveret.telemetry.audit import Audit
-from leveret.telemetry.logs import start_logging, stop_logging
 
 
 def serve_node(options: ServerOptions) -> int:

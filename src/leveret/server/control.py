@@ -19,12 +19,12 @@ from inspect import isawaitable
 from typing import Any
 
 from leveret.core.errors import InvalidArgument, LeveretError, PreconditionFailed, TooMany
-from leveret.embedded.guard import Guard
+from leveret.observability.audit import Audit
+from leveret.observability.logs import Log
+from leveret.runtime.runtime import Guard
 from leveret.server.administration import cluster, groups, journal, streams
-from leveret.server.administration.site import OPERATOR, Site
+from leveret.server.administration.context import OPERATOR, Site
 from leveret.server.administration.verbs import call
-from leveret.telemetry.audit import Audit
-from leveret.telemetry.logs import Log
 
 SOCKET_NAME = "control.sock"
 PATH_BYTES_MAX = 100  # what fits into a socket address everywhere

@@ -15,13 +15,13 @@ from typing import Any, Protocol
 from leveret.core import errors
 from leveret.core.errors import DataLocked, LeveretError, NotFound, PreconditionFailed
 from leveret.embedded.broker import Broker, open
-from leveret.journal.disk import LOCK_NAME
-from leveret.journal.meta import META_NAME
+from leveret.observability.audit import Audit
 from leveret.security.access import Access
-from leveret.server.administration.site import OPERATOR, Site
+from leveret.server.administration.context import OPERATOR, Site
 from leveret.server.administration.verbs import call
 from leveret.server.control import QUESTIONS, REQUEST_BYTES_MAX, shown, socket_address
-from leveret.telemetry.audit import Audit
+from leveret.storage.disk import LOCK_NAME
+from leveret.storage.journal.files.meta import META_NAME
 
 ANSWER_S = 60.0
 ANSWER_BYTES_MAX = 256 << 20

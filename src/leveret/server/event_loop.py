@@ -5,7 +5,7 @@ from typing import Any
 
 import uvloop
 
-from leveret.telemetry.logs import Log
+from leveret.observability.logs import Log
 
 LOG = Log("server")
 

@@ -1,8 +1,8 @@
 """How the process ends: a code for each reason, so that a supervisor knows whether to try again."""
 
 from leveret.core import errors
-from leveret.journal.commit import EXIT_FAILED, EXIT_FENCED
 from leveret.security.der import BadCertificate
+from leveret.storage.journal.commit import EXIT_FAILED, EXIT_FENCED
 
 
 class CannotListen(errors.LeveretError):

@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 
 from leveret.config import ServerOptions
 from leveret.core.errors import InvalidArgument
+from leveret.observability.logs import Log
 from leveret.security.access import ADMINISTRATOR, GUEST, Access
 from leveret.security.passwords import check_new, hash_password
 from leveret.security.peers import is_loopback
 from leveret.security.users import LOOPBACK_USERS
 from leveret.server.addresses import Sockets
-from leveret.telemetry.logs import Log
 
 FILE_NAME = "first-password"
 NAME = "admin"

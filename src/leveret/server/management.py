@@ -7,21 +7,21 @@ import socket
 from collections.abc import Iterable
 from typing import Any
 
-from leveret.alerting.service import Alerting
-from leveret.amqp.description import Description
-from leveret.amqp.server import AmqpServer
 from leveret.config import ServerOptions
-from leveret.http.desk import Desk
-from leveret.http.management.rates import Rates
-from leveret.http.management.site import Listening, Process, Row, Site
-from leveret.http.reports import Reports
+from leveret.observability.alerting.service import Alerting
+from leveret.observability.audit import Audit
+from leveret.protocols.amqp.description import Description
+from leveret.protocols.amqp.server import AmqpServer
+from leveret.protocols.http.async_broker import Desk
+from leveret.protocols.http.reports import Reports
+from leveret.protocols.management.context import Listening, Process, Row, Site
+from leveret.protocols.management.rates import Rates
 from leveret.server import memory
 from leveret.server.addresses import WITH_TLS, Sockets
 from leveret.server.administration import definitions
+from leveret.server.administration.context import Site as Ground
 from leveret.server.administration.exports import EXPORTS
-from leveret.server.administration.site import Site as Ground
 from leveret.server.tls_files import TlsFiles
-from leveret.telemetry.audit import Audit
 from leveret.version import version
 
 

@@ -3,28 +3,28 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from leveret.cluster.catalog import Verb
-from leveret.cluster.changes import Change
+from leveret.cluster.catalog.catalog import Verb
+from leveret.cluster.catalog.changes import Change
+from leveret.cluster.forwarding.catalog_broker import CatalogDesk
+from leveret.cluster.forwarding.edges import Edge
+from leveret.cluster.forwarding.management import NodeManagement
+from leveret.cluster.forwarding.rest import NodeApi
+from leveret.cluster.forwarding.rows import EDGE as ROWS
+from leveret.cluster.forwarding.shard_edges import ShardEdges
+from leveret.cluster.forwarding.sqs import NodeService
+from leveret.cluster.node import Node
 from leveret.config import ServerOptions
 from leveret.core.catalog import Kind
 from leveret.embedded.broker import Broker
-from leveret.http.idempotency import Idempotency
-from leveret.http.problem import problem
-from leveret.http.sqs.account import Account
-from leveret.http.throttle import Throttle
-from leveret.node.node import Node
-from leveret.node.web.desk import CatalogDesk
-from leveret.node.web.edges import Edge
-from leveret.node.web.management import NodeManagement
-from leveret.node.web.rest import NodeApi
-from leveret.node.web.rows import EDGE as ROWS
-from leveret.node.web.shard_edges import ShardEdges
-from leveret.node.web.sqs import NodeService
+from leveret.observability.audit import Audit
+from leveret.protocols.http.idempotency import Idempotency
+from leveret.protocols.http.problem import problem
+from leveret.protocols.http.throttle import Throttle
+from leveret.protocols.sqs.account import Account
 from leveret.security.access import Access
 from leveret.server import shard_verbs
 from leveret.server.sqs import settings_of
 from leveret.server.web import quota_of, sinks_of
-from leveret.telemetry.audit import Audit
 
 
 class NodeEdges:

@@ -14,26 +14,25 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, Protocol
 
-from leveret.amqp.limits import Limits
-from leveret.amqp.replies import Reply
-from leveret.amqp.server import AmqpServer
 from leveret.clock import Clock
 from leveret.config import ServerOptions
 from leveret.embedded.broker import Broker, open
-from leveret.http.desk import Desk
-from leveret.http.rest.api import RestApi
-from leveret.http.sqs.account import Account
-from leveret.http.sqs.service import Service
-from leveret.journal.disk import Disk
-from leveret.journal.store import Store
-from leveret.journal.store_url import shown
-from leveret.net.admission import Admissions
+from leveret.observability.audit import FILES_OF_KIND, Audit
+from leveret.observability.logs import Log, start_logging, stop_logging
+from leveret.protocols.amqp.limits import Limits
+from leveret.protocols.amqp.replies import Reply
+from leveret.protocols.amqp.server import AmqpServer
+from leveret.protocols.http.async_broker import Desk
+from leveret.protocols.net.admission import Admissions
+from leveret.protocols.rest.api import RestApi
+from leveret.protocols.sqs.account import Account
+from leveret.protocols.sqs.service import Service
 from leveret.security.access import Access
 from leveret.security.server_tls import ServerTls
 from leveret.security.tls import CertificateNames, Certificates
 from leveret.server import memory
 from leveret.server.addresses import WITH_TLS, Sockets, address, bound_sockets, proxies_of
-from leveret.server.administration.site import Site
+from leveret.server.administration.context import Site
 from leveret.server.alarms import Alarms, gauges
 from leveret.server.alerting import alerting_of
 from leveret.server.audit_forward import forwarder_of
@@ -50,8 +49,9 @@ from leveret.server.sqs import SqsServer, settings_of
 from leveret.server.tls_files import TlsFiles
 from leveret.server.unusable import warn_of_patterns
 from leveret.server.web import Web, quota_of, sinks_of
-from leveret.telemetry.audit import FILES_OF_KIND, Audit
-from leveret.telemetry.logs import Log, start_logging, stop_logging
+from leveret.storage.disk import Disk
+from leveret.storage.journal.store import Store
+from leveret.storage.store_url import shown
 
 CLOSE_TEXT = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
 ALARM_CHECK_S = 1.0

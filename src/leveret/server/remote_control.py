@@ -7,15 +7,15 @@ POST /operator/users.tags {"name": "ada", "tags": ["monitoring"]}
 from typing import Any
 
 from leveret.core.errors import InvalidArgument, LeveretError
-from leveret.http.request import Refusal, Request
-from leveret.http.response import Response, json_response
-from leveret.http.rest.fields import json_body
-from leveret.http.router import Routes
+from leveret.observability.audit import Audit
+from leveret.protocols.http.request import Refusal, Request
+from leveret.protocols.http.response import Response, json_response
+from leveret.protocols.http.router import Routes
+from leveret.protocols.rest.fields import json_body
 from leveret.security.authorisation import check_tag
-from leveret.server.administration.site import Site
+from leveret.server.administration.context import Site
 from leveret.server.administration.verbs import VERBS
 from leveret.server.control import QUESTIONS, REQUEST_BYTES_MAX, Run, perform, shown
-from leveret.telemetry.audit import Audit
 
 PREFIX = "/operator/"
 UNKNOWN = "unknown verb"

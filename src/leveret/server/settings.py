@@ -6,21 +6,21 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any
 
-from leveret.cluster.gateway import Endpoint
+from leveret.cluster.coordination.gateway import Endpoint
+from leveret.cluster.rpc.handshake import check_name
+from leveret.cluster.rpc.wire import MESSAGE_BYTES_MAX
 from leveret.config import ServerOptions, StoreOptions
 from leveret.core.errors import InvalidArgument
-from leveret.embedded.options import options_of, unknown_name
-from leveret.journal.store_url import is_url
-from leveret.net.addresses import can_be_called, host_names
-from leveret.node.handshake import check_name
-from leveret.node.wire import MESSAGE_BYTES_MAX
+from leveret.protocols.net.addresses import can_be_called, host_names
+from leveret.runtime.options import options_of, unknown_name
+from leveret.runtime.shared.redis_url import check_redis_url
 from leveret.security.access import GUEST
 from leveret.security.cluster_secret import check_secrets
 from leveret.security.peers import is_loopback
 from leveret.server import values
 from leveret.server.addresses import proxies_of
 from leveret.server.authentication import backend_names
-from leveret.shared.redis_url import check_redis_url
+from leveret.storage.store_url import is_url
 
 PREFIX = "LEVERET_"
 CONFIG = PREFIX + "CONFIG"

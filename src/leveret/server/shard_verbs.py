@@ -14,21 +14,21 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from leveret.cluster.forwarding.edges import Edge
 from leveret.core.changes import DeleteQueue
 from leveret.core.errors import InvalidArgument, LeveretError, Unreachable
-from leveret.http.problem import problem
-from leveret.http.request import Peer, Request
-from leveret.http.response import Response, json_response
-from leveret.node.web.edges import Edge
+from leveret.protocols.http.problem import problem
+from leveret.protocols.http.request import Peer, Request
+from leveret.protocols.http.response import Response, json_response
 from leveret.server.administration import alerts, audit, journal, streams
-from leveret.server.administration.site import Site
+from leveret.server.administration.context import Site
 from leveret.server.administration.verbs import call
 from leveret.server.control import durably, refusal
 from leveret.server.control_client import error_class
 
 if TYPE_CHECKING:
+    from leveret.cluster.node import Node
     from leveret.embedded.broker import Broker
-    from leveret.node.node import Node
     from leveret.security.access import Access
 
 EDGE = "verbs"

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from leveret.clock import Clock
 from leveret.config import MIB, ServerOptions
 from leveret.core.errors import InvalidArgument
-from leveret.http.budget import Budget
-from leveret.http.idempotency import Idempotency
-from leveret.http.throttle import Throttle
+from leveret.protocols.http.budget import Budget
+from leveret.protocols.http.idempotency import Idempotency
+from leveret.protocols.http.throttle import Throttle
+from leveret.runtime.shared.answers import Answers
 from leveret.security.failures import Failures
 from leveret.security.ratelimit import RateLimit
 from leveret.security.users import Users
-from leveret.shared.answers import Answers
 
 if TYPE_CHECKING:
-    from leveret.shared.redis import Redis
+    from leveret.runtime.shared.redis import Redis
 
 BASE64_GROWTH = 4 / 3
 
@@ -64,7 +64,7 @@ class Shared:
         """Failures of one kind."""
         if self.redis is None:
             return Failures()
-        from leveret.shared.failures import SharedFailures
+        from leveret.runtime.shared.failures import SharedFailures
 
         return SharedFailures(kind, self.redis)
 
@@ -75,7 +75,7 @@ class Shared:
             return None
         if self.redis is None:
             return RateLimit(rate, burst)
-        from leveret.shared.rate_limit import SharedRateLimit
+        from leveret.runtime.shared.rate_limit import SharedRateLimit
 
         limit = SharedRateLimit(rate, burst, self.redis, clock)
         self._jobs.append(limit.run)
@@ -92,7 +92,7 @@ def redis_of(options: ServerOptions) -> Redis | None:
     if options.redis is None:
         return None
     try:
-        from leveret.shared.redis import Redis
+        from leveret.runtime.shared.redis import Redis
     except ModuleNotFoundError:
         raise InvalidArgument("redis needs a library: pip install 'leveret[redis]'") from None
     return Redis(options.redis, options.redis_password, options.cluster)

@@ -3,19 +3,19 @@
 import socket
 
 from leveret.config import ServerOptions
-from leveret.http.budget import Budget
-from leveret.http.limits import Limits
-from leveret.http.origins import parse_origins, refuse_pages
-from leveret.http.request import Request
-from leveret.http.server import HttpServer
-from leveret.http.sqs.account import Account
-from leveret.http.sqs.service import Service
-from leveret.http.sqs.settings import Settings
-from leveret.net.admission import Admission
-from leveret.net.proxy_protocol import Proxies
+from leveret.observability.logs import Log
+from leveret.protocols.http.budget import Budget
+from leveret.protocols.http.limits import Limits
+from leveret.protocols.http.origins import parse_origins, refuse_pages
+from leveret.protocols.http.request import Request
+from leveret.protocols.http.server import HttpServer
+from leveret.protocols.net.admission import Admission
+from leveret.protocols.net.proxy_protocol import Proxies
+from leveret.protocols.sqs.account import Account
+from leveret.protocols.sqs.service import Service
+from leveret.protocols.sqs.settings import Settings
 from leveret.security.server_tls import ServerTls
 from leveret.server.addresses import hosts_of
-from leveret.telemetry.logs import Log
 
 BODY_BYTES_MAX = 8 << 20  # a form with ten messages of together 1 MiB, each byte percent-encoded, and the rest
 

@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from leveret.alerting.addresses import Refused, allows, connect
 from leveret.clock import iso_second
-from leveret.telemetry.forwarding import Line, NotTaken
+from leveret.observability.alerting.addresses import Refused, allows, connect
+from leveret.observability.forwarding import Line, NotTaken
 
 FACILITY = 13
 SEVERITY, SEVERITY_OF_REFUSALS = 6, 4
@@ -48,7 +48,7 @@ def message(line: Line, host: str) -> bytes:
 
 
 class SyslogSender:
-    """A syslog server; see telemetry/forwarding.py:Sender."""
+    """A syslog server; see observability/forwarding.py:Sender."""
 
     def __init__(self, place: Place, host: str, tls: Callable[[], ssl.SSLContext], plain_remote: bool) -> None:
         """Nothing is connected yet; `host` is what this machine or node is called."""

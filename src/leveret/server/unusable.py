@@ -1,8 +1,8 @@
 """Definitions of older versions whose patterns cannot be used any more: the operator is told at start."""
 
 from leveret.core.broker import Broker
+from leveret.observability.logs import Log
 from leveret.security.access import Access
-from leveret.telemetry.logs import Log
 
 LOG = Log("definitions")
 

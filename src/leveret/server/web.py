@@ -8,29 +8,33 @@ from collections.abc import Awaitable, Callable
 from leveret.clock import Clock
 from leveret.config import ServerOptions
 from leveret.embedded.broker import Broker
-from leveret.http import health
-from leveret.http.auth import Auth
-from leveret.http.console import handler as console
-from leveret.http.console.login import Login
-from leveret.http.console.oauth import OAuthLogin
-from leveret.http.cors import cross_origin
-from leveret.http.desk import Desk
-from leveret.http.limits import Limits
-from leveret.http.management.cluster.places import CLUSTERED
-from leveret.http.management.handler import Management, owns
-from leveret.http.management.routes import ROUTES
-from leveret.http.management.site import Site
-from leveret.http.metrics import handler as metrics
-from leveret.http.metrics.exporter import Exporter
-from leveret.http.origins import own_pages_only, parse_origins
-from leveret.http.problem import problem
-from leveret.http.request import Request
-from leveret.http.rest.api import OPEN_PATHS, RestApi
-from leveret.http.router import Answer, Router
-from leveret.http.server import Handler, HttpServer
-from leveret.http.sessions import Sessions
-from leveret.net.admission import Admission
-from leveret.net.proxy_protocol import Proxies
+from leveret.ingest.other_shards import Elsewhere
+from leveret.ingest.quota import Quota, StagingLimits
+from leveret.ingest.sinks import Sinks
+from leveret.observability.audit import Audit
+from leveret.protocols.console import handler as console
+from leveret.protocols.console.login import Login
+from leveret.protocols.console.oauth import OAuthLogin
+from leveret.protocols.http import health
+from leveret.protocols.http.async_broker import Desk
+from leveret.protocols.http.auth import Auth
+from leveret.protocols.http.cors import cross_origin
+from leveret.protocols.http.limits import Limits
+from leveret.protocols.http.origins import own_pages_only, parse_origins
+from leveret.protocols.http.problem import problem
+from leveret.protocols.http.request import Request
+from leveret.protocols.http.router import Answer, Router
+from leveret.protocols.http.server import Handler, HttpServer
+from leveret.protocols.http.sessions import Sessions
+from leveret.protocols.management.cluster.scopes import CLUSTERED
+from leveret.protocols.management.context import Site
+from leveret.protocols.management.handler import Management, owns
+from leveret.protocols.management.routes import ROUTES
+from leveret.protocols.metrics import handler as metrics
+from leveret.protocols.metrics.exporter import Exporter
+from leveret.protocols.net.admission import Admission
+from leveret.protocols.net.proxy_protocol import Proxies
+from leveret.protocols.rest.api import OPEN_PATHS, RestApi
 from leveret.security.access import Access
 from leveret.security.authentication import Authentication
 from leveret.security.cluster_secret import CONSOLE, cluster_keys
@@ -39,10 +43,6 @@ from leveret.server.addresses import hosts_of
 from leveret.server.authentication import OAuth
 from leveret.server.remote_control import PREFIX, RemoteControl
 from leveret.server.shared import Shared, body_bytes_max
-from leveret.sink.elsewhere import Elsewhere
-from leveret.sink.quota import Quota, StagingLimits
-from leveret.sink.sinks import Sinks
-from leveret.telemetry.audit import Audit
 
 
 class Web:

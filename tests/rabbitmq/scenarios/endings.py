@@ -2,19 +2,8 @@
 
 from typing import Any
 
-from leveret.amqp import methods as m
-from tests.rabbitmq.operations import (
-    bind,
-    confirm,
-    consume,
-    exchange,
-    get,
-    nack,
-    peek,
-    publish,
-    queue,
-    reject,
-)
+from leveret.protocols.amqp import methods as m
+from tests.rabbitmq.operations import bind, confirm, consume, exchange, get, nack, peek, publish, queue, reject
 from tests.rabbitmq.script import Listen, Op, Script, Step
 
 # fmt: off

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from leveret.amqp import methods as m
 from leveret.core.tables import Long
+from leveret.protocols.amqp import methods as m
 from tests.rabbitmq.operations import bind, bind_exchange, confirm, delete, exchange, get, publish, queue
 from tests.rabbitmq.script import Listen, Op, Script, Step
 

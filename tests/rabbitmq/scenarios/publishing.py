@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from leveret.amqp import methods as m
+from leveret.protocols.amqp import methods as m
 from tests.rabbitmq.operations import (
     ack,
     bind,

@@ -1,18 +1,7 @@
 """Queues: names, declaring again, exclusive ones, deleting, emptying."""
 
-from leveret.amqp import methods as m
-from tests.rabbitmq.operations import (
-    ack,
-    bind,
-    cancel,
-    consume,
-    delete,
-    exchange,
-    get,
-    peek,
-    publish,
-    queue,
-)
+from leveret.protocols.amqp import methods as m
+from tests.rabbitmq.operations import ack, bind, cancel, consume, delete, exchange, get, peek, publish, queue
 from tests.rabbitmq.script import Drop, Listen, Op, Script, on
 
 # fmt: off

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from leveret.amqp import methods as m
 from leveret.core.tables import Long, Timestamp
+from leveret.protocols.amqp import methods as m
 from tests.rabbitmq.operations import (
     ack,
     bind,

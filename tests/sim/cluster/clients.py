@@ -4,9 +4,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from leveret.cluster.proxy.claims import Delivered
+from leveret.cluster.transfer.batch import Bundle
 from leveret.core.held import Held
-from leveret.node.bundle import Bundle
-from leveret.node.claims import Delivered
 from tests.sim.cluster.database import Database
 from tests.sim.cluster.history import History
 from tests.sim.cluster.loop import Call, Loop, Process

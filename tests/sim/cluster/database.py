@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from leveret.journal.table import Row, Shard
+from leveret.storage.journal.postgres.table import Row, Shard
 from tests.sim.cluster.history import History
 from tests.sim.cluster.loop import Loop
 

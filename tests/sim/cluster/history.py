@@ -16,7 +16,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from leveret.journal.table import Shard
+from leveret.storage.journal.postgres.table import Shard
 
 
 class Finding(NamedTuple):

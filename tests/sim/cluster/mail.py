@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from leveret.cluster.transfer.batch import Bundle, take
+from leveret.cluster.transfer.destination_sender import Destination
+from leveret.cluster.transfer.message import Letter
+from leveret.cluster.transfer.outbox import Outbox
 from leveret.core.broker import Broker
 from leveret.core.dedup import digest
 from leveret.core.ids import parse_id
 from leveret.core.properties import Properties
-from leveret.node.bundle import Bundle, take
-from leveret.node.letter import Letter
-from leveret.node.mailbag import Destination
-from leveret.node.outbox import Outbox
 
 if TYPE_CHECKING:
     from tests.sim.cluster.shard import ShardHost

@@ -20,9 +20,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from leveret.journal.table import Row, Shard
-from leveret.node.bundle import Bundle
-from leveret.node.claims import Delivered
+from leveret.cluster.proxy.claims import Delivered
+from leveret.cluster.transfer.batch import Bundle
+from leveret.storage.journal.postgres.table import Row, Shard
 from tests.sim.cluster.database import State
 from tests.sim.cluster.mail import FULL, Brought, MailRoom
 from tests.sim.cluster.node import Node

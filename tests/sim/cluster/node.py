@@ -1,18 +1,20 @@
-"""A node: the real ownership and membership, driven as leveret.cluster.coordinator does, with the shards it serves."""
+"""A node: the real ownership and membership, driven as leveret.cluster.coordination.coordinator does, with the
+shards it serves.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from leveret.cluster.commands import Announce, Campaign, Check, Command, Drain, Drop, Release, TakeOver
-from leveret.cluster.etcd import Done, Event, Found
-from leveret.cluster.keys import Keys, Member, Owner
-from leveret.cluster.membership import Membership
-from leveret.cluster.ownership import Ownership
+from leveret.cluster.coordination.commands import Announce, Campaign, Check, Command, Drain, Drop, Release, TakeOver
+from leveret.cluster.coordination.etcd import Done, Event, Found
+from leveret.cluster.coordination.keys import Keys, Member, Owner
+from leveret.cluster.coordination.membership import Membership
+from leveret.cluster.coordination.ownership import Ownership
 from leveret.core.errors import DamagedJournal, LeveretError
-from leveret.journal.table import Unknown
-from leveret.journal.table_store import Claim
+from leveret.storage.journal.postgres.store import Claim
+from leveret.storage.journal.postgres.table import Unknown
 from tests.sim.cluster.database import Database
 from tests.sim.cluster.loop import Loop
 from tests.sim.cluster.registry import Registry

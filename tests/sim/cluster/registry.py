@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from leveret.cluster.etcd import Done, Event, Found, KeyValue
+from leveret.cluster.coordination.etcd import Done, Event, Found, KeyValue
 from leveret.core.errors import NotFound
 from tests.sim.cluster.loop import Loop, Process
 

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from leveret.cluster.proxy.claims import Delivered
+from leveret.cluster.proxy.orphaned_deliveries import Unclaimed
+from leveret.cluster.transfer.batch import Bundle
 from leveret.core import browse
 from leveret.core.broker import Broker
 from leveret.core.errors import DamagedJournal, JournalFailed, LeveretError, StoreUnreachable
@@ -13,12 +16,9 @@ from leveret.core.held import Held
 from leveret.core.properties import Properties, content
 from leveret.core.publish import route_of
 from leveret.core.queue import Queue
-from leveret.journal.files import FileJournal
-from leveret.journal.options import JournalOptions
-from leveret.journal.table_store import Claim, TableStore
-from leveret.node.bundle import Bundle
-from leveret.node.claims import Delivered
-from leveret.node.unclaimed import Unclaimed
+from leveret.storage.journal.journal import FileJournal
+from leveret.storage.journal.options import JournalOptions
+from leveret.storage.journal.postgres.store import Claim, TableStore
 from tests.sim.cluster.loop import Process
 from tests.sim.cluster.mail import ARGUMENTS, DEAD, FULL, Brought, MailRoom, name_of
 from tests.sim.cluster.table import SimTable

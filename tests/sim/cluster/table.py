@@ -1,10 +1,10 @@
-"""The statements of leveret.journal.table on the simulated database, as a process sends them."""
+"""The statements of leveret.storage.journal.postgres.table on the simulated database, as a process sends them."""
 
 from collections.abc import Callable
 from typing import Any
 
-from leveret.journal.disk import Bytes
-from leveret.journal.table import FIRST_START, Row, Shard, Unknown
+from leveret.storage.disk import Bytes
+from leveret.storage.journal.postgres.table import FIRST_START, Row, Shard, Unknown
 from tests.sim.cluster.database import Change, Database, State, Statement
 from tests.sim.cluster.loop import Process
 
@@ -12,7 +12,7 @@ LOST = object()
 
 
 class SimTable:
-    """One shard, for one process; Table of leveret.journal.table says what the methods do."""
+    """One shard, for one process; Table of leveret.storage.journal.postgres.table says what the methods do."""
 
     def __init__(self, process: Process, database: Database, shard: int) -> None:
         self._process = process

@@ -8,7 +8,7 @@ from typing import Any
 from leveret.cli.cluster import absent, doubt, silence
 from leveret.cli.output import as_list, as_table, cell
 from leveret.core.errors import NotFound
-from leveret.net.addresses import host_and_port
+from leveret.protocols.net.addresses import host_and_port
 from leveret.server.control_client import connect
 
 CLOCK_OFF_MS_MAX = 1_000

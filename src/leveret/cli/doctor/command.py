@@ -15,8 +15,8 @@ from leveret.cli.output import as_json
 from leveret.cli.progress import Progress
 from leveret.cli.units import in_bytes
 from leveret.clock import SystemClock
-from leveret.embedded.options import options_of
-from leveret.embedded.storage import journal_options
+from leveret.runtime.options import options_of
+from leveret.runtime.storage import journal_options
 from leveret.server.control_client import is_elsewhere
 from leveret.server.settings import broker_options, server_options, variable
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from leveret.core.errors import NotFound
-from leveret.journal.disk import LOCK_NAME, Bytes, Disk
+from leveret.storage.disk import LOCK_NAME, Bytes, Disk
 
 NOWHERE = -1
 PID_BYTES_MAX = 20

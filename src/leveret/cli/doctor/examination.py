@@ -11,11 +11,11 @@ from leveret.cli.doctor.log import LogFacts, log_facts
 from leveret.cli.doctor.sizes import Size, sizes
 from leveret.cli.doctor.streams import PartitionFacts, partitions
 from leveret.core.errors import JournalError, NotFound
-from leveret.embedded.storage import STREAMS
-from leveret.journal.meta import META_NAME, Meta, read_meta
-from leveret.journal.options import JournalOptions
-from leveret.journal.segments import segment_name, segment_numbers
-from leveret.journal.verify import Damage, verify
+from leveret.runtime.storage import STREAMS
+from leveret.storage.journal.files.meta import META_NAME, Meta, read_meta
+from leveret.storage.journal.files.segments import segment_name, segment_numbers
+from leveret.storage.journal.files.verify import Damage, verify
+from leveret.storage.journal.options import JournalOptions
 
 
 @dataclass(slots=True)

@@ -13,16 +13,14 @@ from leveret.cli.doctor.disk import LookedAt
 from leveret.core.broker import Broker
 from leveret.core.errors import JournalError
 from leveret.core.restore import segments_of
-from leveret.embedded.large import DIRECTORY
-from leveret.journal.blobs import KEY, parse_pointer
-from leveret.journal.checkpoint import checkpoint_names, read_checkpoint
-from leveret.journal.encryption import TAG_BYTES
-from leveret.journal.entries import read_head
-from leveret.journal.files import FileJournal
-from leveret.journal.meta import read_meta
-from leveret.journal.options import JournalOptions
-from leveret.journal.recovery import Recovery
-from leveret.journal.segments import (
+from leveret.runtime.large_bodies import DIRECTORY
+from leveret.storage.blobs import KEY, parse_pointer
+from leveret.storage.encryption import TAG_BYTES
+from leveret.storage.journal.checkpoint import checkpoint_names, read_checkpoint
+from leveret.storage.journal.entries import read_head
+from leveret.storage.journal.files.meta import read_meta
+from leveret.storage.journal.files.recovery import Recovery
+from leveret.storage.journal.files.segments import (
     FRAME_HEADER_BYTES,
     HEADER_BYTES,
     SegmentReader,
@@ -30,6 +28,8 @@ from leveret.journal.segments import (
     segment_name,
     segment_numbers,
 )
+from leveret.storage.journal.journal import FileJournal
+from leveret.storage.journal.options import JournalOptions
 
 LENGTHS, LENGTHS_AT = struct.Struct("<II"), HEADER_BYTES + 8  # of the body and the index of the first frame
 HOLDERS_MAX = 12

@@ -8,7 +8,7 @@ from leveret.cli.doctor.examination import Examination
 from leveret.cli.doctor.log import SegmentFacts
 from leveret.cli.output import as_list, as_table, cell
 from leveret.cli.units import in_bytes, in_time
-from leveret.journal.segments import segment_name
+from leveret.storage.journal.files.segments import segment_name
 
 OLDEST, NEWEST = 8, 3  # segments that are shown when there are many
 

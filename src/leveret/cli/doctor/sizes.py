@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from leveret.embedded.large import DIRECTORY as BLOBS
-from leveret.embedded.storage import STREAMS
-from leveret.journal.disk import LOCK_NAME, TEMPORARY
-from leveret.journal.meta import META_NAME
-from leveret.journal.writer import SPARE_NAME
-from leveret.sink.sinks import DIRECTORY as STAGING
+from leveret.ingest.sinks import DIRECTORY as STAGING
+from leveret.runtime.large_bodies import DIRECTORY as BLOBS
+from leveret.runtime.storage import STREAMS
+from leveret.storage.disk import LOCK_NAME, TEMPORARY
+from leveret.storage.journal.files.meta import META_NAME
+from leveret.storage.journal.files.writer import SPARE_NAME
 
 OTHER = "others"
 LEFTOVERS = "leftovers"

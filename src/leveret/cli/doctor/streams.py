@@ -6,11 +6,11 @@ from pathlib import Path
 
 from leveret.cli.doctor.disk import LookedAt
 from leveret.core.errors import JournalError
-from leveret.journal.encryption import Keys
-from leveret.stream.index import Index, Rows
-from leveret.stream.producers import Producers
-from leveret.stream.recovery import Scan
-from leveret.stream.segments import HEADER_BYTES, Segment, bases, parse_header, segment_name
+from leveret.storage.encryption import Keys
+from leveret.storage.stream.files.recovery import Scan
+from leveret.storage.stream.files.segments import HEADER_BYTES, Segment, bases, parse_header, segment_name
+from leveret.storage.stream.index import Index, Rows
+from leveret.storage.stream.producers import Producers
 
 
 @dataclass(slots=True)

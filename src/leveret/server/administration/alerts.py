@@ -3,12 +3,12 @@
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import Any
 
-from leveret.alerting.book import Book
-from leveret.alerting.letters import time_of
-from leveret.alerting.rules import DEFAULTS
-from leveret.alerting.service import Alerting, begin_silence
 from leveret.core.errors import PreconditionFailed
-from leveret.server.administration.site import OPERATOR, Site, Verb
+from leveret.observability.alerting.book import Book
+from leveret.observability.alerting.payloads import time_of
+from leveret.observability.alerting.rules import DEFAULTS
+from leveret.observability.alerting.service import Alerting, begin_silence
+from leveret.server.administration.context import OPERATOR, Site, Verb
 
 MINUTE_MS = 60_000
 EVENTS = 100  # that are told unless others are asked for

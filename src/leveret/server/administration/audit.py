@@ -3,10 +3,10 @@
 from dataclasses import asdict
 from typing import Any
 
-from leveret.alerting.letters import time_of
 from leveret.core.errors import InvalidArgument, PreconditionFailed
-from leveret.server.administration.site import Site, Verb
-from leveret.telemetry.audit import ACTS_MAX, KINDS, Audit
+from leveret.observability.alerting.payloads import time_of
+from leveret.observability.audit import ACTS_MAX, KINDS, Audit
+from leveret.server.administration.context import Site, Verb
 
 ROWS = 100  # that are listed unless others are asked for
 OWN = frozenset(("at_ms", "kind", "by", "act", "outcome", "peer", "count"))

@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from leveret.core.errors import InvalidArgument, PreconditionFailed
-from leveret.server.administration.site import Cluster, Site, Verb
+from leveret.server.administration.context import Cluster, Site, Verb
 
 
 def joined(site: Site) -> Cluster:

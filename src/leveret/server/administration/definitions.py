@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Any
 
 from leveret.core.errors import InvalidArgument, LeveretError
+from leveret.server.administration.context import Site, Verb
 from leveret.server.administration.exports import EXPORTS
 from leveret.server.administration.imports import IMPORTS
-from leveret.server.administration.site import Site, Verb
 
 OBJECTS_MAX = 10_000  # in one answer: the server does nothing else meanwhile
 

@@ -10,7 +10,7 @@ from leveret.core.parameters import all_parameters
 from leveret.core.topology import Vhost
 from leveret.security.passwords import exported
 from leveret.server.administration.alerts import book_of
-from leveret.server.administration.site import Site
+from leveret.server.administration.context import Site
 
 Rows = Iterator[dict[str, Any]]
 DETAILS = ("vhost", "name", "tags", "attributes", "created_s", "modified_s")

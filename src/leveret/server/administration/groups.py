@@ -5,10 +5,10 @@ from typing import Any
 
 from leveret.core.consumer_groups import ConsumerGroup, ConsumerGroups, Target
 from leveret.core.errors import InvalidArgument
-from leveret.server.administration.site import Site, Verb
+from leveret.server.administration.context import Site, Verb
 from leveret.server.administration.streams import VHOST, recorder_of
-from leveret.stream.recorder import StreamRecorder
-from leveret.stream.store import StreamStore
+from leveret.storage.stream.recorder import StreamRecorder
+from leveret.storage.stream.store import StreamStore
 
 ENDS: dict[str, Target] = {"earliest": "earliest", "latest": "latest"}
 

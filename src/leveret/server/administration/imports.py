@@ -6,15 +6,15 @@ from leveret.core.catalog import Kind
 from leveret.core.errors import InvalidArgument, PreconditionFailed, QueueNotFound
 from leveret.core.parameters import put_parameter as put_parameter_value
 from leveret.core.policy import Policy
-from leveret.http.sqs.attributes import check_kept
-from leveret.http.sqs.queue_tags import check_tags
+from leveret.protocols.sqs.attributes import check_kept
+from leveret.protocols.sqs.queue_tags import check_tags
 from leveret.security import passwords
 from leveret.security.users import TAGS, User, tag_set
 from leveret.server.administration import vhosts
 from leveret.server.administration.alerts import book_of
+from leveret.server.administration.context import Site
 from leveret.server.administration.exports import set_only
 from leveret.server.administration.fields import Row, arguments, field
-from leveret.server.administration.site import Site
 
 UNDEFINED = "undefined"  # RabbitMQ's word for a vhost without a default queue type
 

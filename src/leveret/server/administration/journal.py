@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from leveret.core.errors import NotSupported
-from leveret.embedded.guard import Guard
-from leveret.embedded.rotation import Progress, as_facts
-from leveret.journal.disk import Disk
-from leveret.server.administration.site import Site, Verb
-from leveret.sink.sinks import DIRECTORY
-from leveret.sink.staging import staged_keys
+from leveret.ingest.sinks import DIRECTORY
+from leveret.ingest.staging import staged_keys
+from leveret.runtime.key_rotation import Progress, as_facts
+from leveret.runtime.runtime import Guard
+from leveret.server.administration.context import Site, Verb
+from leveret.storage.disk import Disk
 
 COUNTED = ("segments", "stream_segments", "bodies", "total", "left")
 STATES = ("failed", "running", "done", "none")

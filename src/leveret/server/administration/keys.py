@@ -5,7 +5,7 @@ the key.
 from typing import Any
 
 from leveret.security.access_keys import AccessKey, new_id, new_secret
-from leveret.server.administration.site import Site, Verb
+from leveret.server.administration.context import Site, Verb
 
 
 def shown(key: AccessKey) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from leveret.server.administration.site import Site, Verb
+from leveret.server.administration.context import Site, Verb
 
 
 def list_all(site: Site, user: str | None = None, vhost: str | None = None) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from typing import Any
 from leveret.core.errors import NotFound
 from leveret.core.policy import Policy
 from leveret.core.topology import Vhost
-from leveret.server.administration.site import Site, Verb
+from leveret.server.administration.context import Site, Verb
 
 
 def in_vhost(home: Vhost, operator: bool) -> dict[str, Policy]:

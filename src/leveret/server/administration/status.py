@@ -5,8 +5,8 @@ from typing import Any
 
 from leveret.core.broker import Broker
 from leveret.core.errors import BrokerClosed, JournalFailed
-from leveret.embedded.stats import broker_stats
-from leveret.server.administration.site import Site, Verb
+from leveret.runtime.stats import broker_stats
+from leveret.server.administration.context import Site, Verb
 
 FIGURES = ("queues", "ready", "leased", "scheduled")
 

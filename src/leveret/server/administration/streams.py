@@ -8,8 +8,8 @@ from leveret.core.arguments import QUEUE_TYPE
 from leveret.core.errors import QueueNotFound
 from leveret.core.queue_types import STREAM
 from leveret.embedded.stream import partition_stats, stream_arguments
-from leveret.server.administration.site import Site, Verb
-from leveret.stream.recorder import StreamRecorder
+from leveret.server.administration.context import Site, Verb
+from leveret.storage.stream.recorder import StreamRecorder
 
 VHOST = "/"
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from leveret.security.api_keys import ApiKey
-from leveret.server.administration.site import Site, Verb
+from leveret.server.administration.context import Site, Verb
 
 DAY_MS = 24 * 3600 * 1000
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from leveret.security.passwords import NO_PASSWORD, scheme_of
 from leveret.security.users import User
-from leveret.server.administration.site import Site, Verb
+from leveret.server.administration.context import Site, Verb
 
 
 def shown(user: User) -> dict[str, Any]:

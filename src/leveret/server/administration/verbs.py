@@ -23,7 +23,7 @@ from leveret.server.administration import (
     users,
     vhosts,
 )
-from leveret.server.administration.site import Site, Verb
+from leveret.server.administration.context import Site, Verb
 
 VERBS: dict[str, Verb] = {
     **users.VERBS,

@@ -6,7 +6,7 @@ from typing import Any
 
 from leveret.core.errors import InvalidArgument, PreconditionFailed
 from leveret.core.topology import Vhost, VhostDetails
-from leveret.server.administration.site import Site, Verb
+from leveret.server.administration.context import Site, Verb
 
 
 def messages_in(home: Vhost) -> int:

@@ -1,6 +1,0 @@
-from leveret.amqp.traffic import Traffic
-from leveret.core.consumer import Consumer
-from leveret.core.held import Held
-
-def take_up(channel: Traffic, tag: int, held: Held) -> None: ...
-def adopt(channel: Traffic, consumer: Consumer, tags: list[int]) -> None: ...

@@ -1,0 +1,146 @@
+"""Who knows what was decided: a change is answered when no node answers by anything older.
+
+leveret.cluster.catalog.read_lease says why that is so. Nodes that are linked are told, and say so at once when they
+have it; of others the log says how far they are. Those who say nothing are waited for as long as they may answer by
+what they had.
+
+A caller that is told of a version that this node has not looks into the log: once for all who ask meanwhile, as all
+clients of another node may do after each change there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Collection
+
+from leveret.clock import US_PER_S
+from leveret.cluster.catalog.catalog import Catalog
+from leveret.cluster.catalog.read_lease import Reader
+from leveret.core.errors import Unreachable
+from leveret.observability.logs import Log
+
+LOOK_S = 0.25  # between looks at how far those are who are not linked
+
+LOG = Log("node")
+
+Answers = Collection["asyncio.Future[bytes | None]"]
+Tell = Callable[[bytes], Answers]
+"""Tells all nodes that are linked; each answers with the name of its reader when it knows."""
+Then = Callable[[bool], None]
+
+
+class Knowledge:
+    """What all nodes know, as far as this one has seen to it."""
+
+    def __init__(self, catalog: Catalog, tell: Tell) -> None:
+        """Of a catalog that any node changes."""
+        self._catalog = catalog
+        self._tell = tell
+        self._turn = asyncio.Lock()
+        self._spread = 0
+        self._curious: list[tuple[int, Then]] = []
+        self._looking: asyncio.Task[None] | None = None
+
+    async def close(self) -> None:
+        """Look no more."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+
+    def knows(self, version: int, then: Then) -> bool:
+        """Whether this node has a version of the definitions; if not, `then` whether it has it after another look."""
+        if version <= self._catalog.version:
+            return True
+        self._curious.append((version, then))
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look())
+        return False
+
+    async def _look(self) -> None:
+        while self._curious:
+            curious, self._curious = self._curious, []
+            is_known = await self._reaches(max(version for version, _ in curious))
+            for _, then in curious:
+                asyncio.get_running_loop().call_soon(then, is_known)
+
+    async def _reaches(self, version: int) -> bool:
+        """Whether this node has a version, after a look if need be."""
+        try:
+            if version > self._catalog.version:
+                await self._catalog.catch_up()
+        except Exception as error:
+            LOG.warning("definitions not looked up", version=version, reason=error)
+            return False
+        return True
+
+    async def spread(self, version: int, announce: Callable[[int], None]) -> None:
+        """Return when no node answers by definitions that are older than a version that is in the log."""
+        async with self._turn:  # a caller that waits here is served by the next round, which is one for all of them
+            if version > self._spread:
+                newest = self._catalog.version
+                announce(newest)
+                await self._all_know(newest)
+                self._spread = newest
+
+    def leap(self) -> None:
+        """The definitions went to another place of their log: what has a number now is not what had it before."""
+        self._spread = 0
+
+    async def _all_know(self, version: int) -> None:
+        answers = self._tell(json.dumps({"version": version, "reader": True}).encode())
+        freshness = self._catalog.freshness
+        until_us = freshness.now_us() + int(freshness.lapse_s * US_PER_S)
+        # Not for longer, whichever nodes there are: what was known before is too old by then, and who beats later
+        # reads first.
+        while freshness.now_us() < until_us:
+            rows = await self._readers()
+            if rows is None:
+                await asyncio.sleep(LOOK_S)
+            elif await self._is_known(version, rows, answers):
+                return
+
+    async def _is_known(self, version: int, rows: list[Reader], answers: Answers) -> bool:
+        """Whether none of these answers by what was before; asked again with every answer that comes meanwhile."""
+        while True:
+            behind = self._behind(rows, version, answers)
+            silent = [each for each in behind if self._catalog.watch.is_silent(each)]
+            if len(silent) == len(behind):
+                await self._forget(silent)
+                return True
+            if not await _next(answers):
+                return False
+
+    async def _readers(self) -> list[Reader] | None:
+        """Who answers by a copy, this node too; None: the log does not answer."""
+        try:
+            rows = await self._catalog.log.readers()
+        except Unreachable:
+            return None
+        self._catalog.watch.look(rows)
+        return rows
+
+    def _behind(self, rows: list[Reader], version: int, answers: Answers) -> list[Reader]:
+        """Those who may not have a version."""
+        told = {each.result() for each in answers if each.done()}
+        known = {self._catalog.reader, *(name.decode(errors="replace") for name in told if name)}
+        return [each for each in rows if each.version < version and each.name not in known]
+
+    async def _forget(self, silent: list[Reader]) -> None:
+        """Wait no more for those who have said nothing for so long that they do not answer by what they had."""
+        for each in silent:
+            LOG.warning("node does not follow", reader=each.name, definitions=each.version)
+            try:
+                await self._catalog.log.forget(each)
+            except Unreachable:
+                return
+
+
+async def _next(answers: Answers) -> bool:
+    """Wait for the next answer, but not for long; whether one came."""
+    pending = [each for each in answers if not each.done()]
+    if not pending:
+        await asyncio.sleep(LOOK_S)
+        return False
+    done, _ = await asyncio.wait(pending, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+    return bool(done)

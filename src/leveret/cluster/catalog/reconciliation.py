@@ -1,0 +1,209 @@
+"""The definitions of a shard: those of its cluster, as far as they concern it, unless they are older than the shard.
+
+    the definitions went through what the shard has followed last --> it has what they say, and nothing else
+    they did not, but know all that it has                        --> the same
+    they did not, and something is missing in them                --> doubt: nothing is removed, or made different
+
+They did not when the database that has them was restored, and that of the shard was not: queues that were declared
+since then are in the shard only, with their messages. Which version a shard has followed is in its journal, and so is
+a doubt: newer definitions on top of the old ones do not end it, but an operator does. What is decided
+meanwhile is followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from leveret.cluster.catalog.changes import Change, Key, agrees, apply, change_of, concerns
+from leveret.cluster.catalog.history import History, Mark
+from leveret.cluster.catalog.replica import Replica, in_order
+from leveret.cluster.coordination.placement import LOCAL
+from leveret.core.broker import Broker
+from leveret.core.catalog import REMOVED, Kind
+from leveret.core.errors import JournalFailed, LeveretError, PreconditionFailed
+from leveret.core.names import INTERNAL_VHOST
+from leveret.core.queue import Queue
+from leveret.core.topology import Vhost
+from leveret.observability.logs import Log
+
+NAMES_MAX = 20  # of queues that a report has: the first will do to know what it is about
+
+LOG = Log("node")
+
+
+class Followed:
+    """The definitions of one shard; all but what is told of a doubt under its lock."""
+
+    def __init__(self, home: str, core: Broker) -> None:
+        """What the journal says."""
+        self._home = home
+        self._core = core
+        self.unknown: list[Change] = []
+        """What would let the definitions of the cluster be those of the shard, while it is in doubt."""
+
+    def follow(self, changes: Iterable[Change], history: History) -> None:
+        """Have what was decided."""
+        if self.unknown:
+            changes = [each for each in changes if not self._is_kept(each)]
+        _make_all(self._core, changes)
+        if not self.unknown:
+            self._reach(history.newest)
+
+    def reconcile(self, replica: Replica, discard: bool = False) -> None:
+        """Have what the whole cluster has, and nothing else, if that may be, or if an operator says so."""
+        changes = [inside(each) for each in replica.changes() if concerns(each, self._home, replica.homes)]
+        wanted = {change.key: change for change in changes}
+        present = self._present()
+        self.unknown = [] if discard or self.is_in(replica.history) else self._missing(wanted, present)
+        if self.unknown:
+            self._doubt(replica.history)
+            there = {change.key for change in present}
+            _make_all(self._core, in_order(_additions(changes, there)))
+            return
+        surplus = [Change(each.what | REMOVED, each.payload) for each in present if each.key not in wanted]
+        _make_all(self._core, sorted(surplus, key=lambda change: -change.kind))
+        _make_all(self._core, in_order(changes))
+        self._reach(replica.history.newest)
+
+    def is_in(self, history: History) -> bool:
+        """Whether the definitions are those that the shard had, and what was made of them since."""
+        row = self._row
+        return not row["doubt"] and history.has(Mark(row["version"], row["writer"]))
+
+    def doubt(self) -> dict[str, Any] | None:
+        """What the definitions do not know, for people; None: nothing."""
+        if not self.unknown:
+            return None
+        queues = [found for change in self.unknown if (found := self._queue_of(change)) is not None]
+        return {
+            "shard": self._home,
+            "version": self._row["version"],
+            "queues": len(queues),
+            "names": [queue.name for queue in queues[:NAMES_MAX]],
+            "messages": sum(queue.depth + queue.leased + queue.scheduled for queue in queues),
+            "others": len(self.unknown) - len(queues),
+        }
+
+    # What the journal knows
+
+    @property
+    def _row(self) -> dict[str, Any]:
+        return self._core.catalog.get(Kind.FOLLOWED) or {"version": 0, "writer": "", "doubt": False}
+
+    def _reach(self, mark: Mark) -> None:
+        row = {"version": mark.version, "writer": mark.writer, "doubt": False}
+        if row != self._row and not self._home.startswith(LOCAL):
+            self._core.define(Kind.FOLLOWED, row)
+
+    def _doubt(self, history: History) -> None:
+        if not self._row["doubt"]:
+            self._core.define(Kind.FOLLOWED, {**self._row, "doubt": True})
+        told = self.doubt()
+        assert told is not None, "there is one"
+        about = {"version": told["version"], "definitions": history.newest.version, "queues": told["queues"]}
+        advice = "nothing was removed; run `leveret cluster adopt`, or `leveret cluster discard` to drop it"
+        LOG.error("definitions older than a shard", shard=self._home, **about, messages=told["messages"], advice=advice)
+
+    # What there is
+
+    def _present(self) -> list[Change]:
+        """All that the shard has, so that it can be made elsewhere."""
+        vhosts = [each for each in self._core.topology.vhosts.values() if each.name != INTERNAL_VHOST]
+        details = [change_of(Kind.QUEUE_DETAILS, each) for each in self._core.catalog.of(Kind.QUEUE_DETAILS)]
+        return [*(each for vhost in vhosts for each in self._of_vhost(vhost)), *details]
+
+    def _of_vhost(self, vhost: Vhost) -> list[Change]:
+        here = {"vhost": vhost.name}
+        policies = [*vhost.policies.values(), *vhost.operator_policies.values()]
+        exchanges = [each for each in vhost.exchanges.values() if not _is_given(each.name)]
+        rows: list[tuple[Kind, dict[str, Any]]] = [
+            *((Kind.VHOST, vhost.to_dict()) for _ in [vhost] if vhost.name != "/"),
+            *((Kind.EXCHANGE, {**here, **each.to_dict()}) for each in exchanges),
+            *((Kind.QUEUE, self._described(each)) for each in vhost.queues.values()),
+            *((Kind.BINDING, {**here, **each.to_dict()}) for each in vhost.bindings()),
+            *((Kind.POLICY, {**here, **each.to_dict()}) for each in policies),
+        ]
+        return [change_of(kind, definition) for kind, definition in rows]
+
+    def _described(self, queue: Queue) -> dict[str, Any]:
+        """The definition of a queue that is to be here."""
+        stored = self._core.kinds.of(queue.arguments, queue.name, queue.vhost).stored
+        lifetime = {"durable": queue.durable, "auto_delete": queue.auto_delete, "paused": queue.paused}
+        since = {"created_ms": queue.created_ms} if queue.created_ms else {}
+        return {"vhost": queue.vhost, "name": queue.name, "arguments": stored, **lifetime, **since, "home": self._home}
+
+    def _queue_of(self, change: Change) -> Queue | None:
+        """The queue of the shard that a change is about."""
+        if change.kind != Kind.QUEUE:
+            return None
+        definition = change.definition
+        home = self._core.topology.vhosts.get(definition["vhost"])
+        return None if home is None else home.queues.get(definition["name"])
+
+    # What may not be lost
+
+    def _missing(self, wanted: dict[Key, Change], present: list[Change]) -> list[Change]:
+        """What the definitions of the cluster would remove, and policies by which messages might be removed."""
+        there = {each.key for each in present}
+        new = [each for key, each in wanted.items() if each.kind == Kind.POLICY and key not in there]
+        lost = [each for each in present if each.key not in wanted or self._differs(each, wanted[each.key])]
+        return lost + [Change(each.what | REMOVED, each.payload) for each in new]
+
+    def _differs(self, present: Change, wanted: Change) -> bool:
+        if present.kind == Kind.POLICY:
+            return present.payload != wanted.payload
+        queue = self._queue_of(present)
+        return queue is not None and not agrees(queue, wanted.definition)
+
+    def _is_kept(self, change: Change) -> bool:
+        """Whether a decision would replace or change a queue that the definitions may know nothing of."""
+        queue = None if change.removed else self._queue_of(change)
+        if queue is None or agrees(queue, inside(change).definition):
+            return False
+        LOG.warning("definition not made", kind=change.kind.name, name=queue.name, reason="the shard is in doubt")
+        return True
+
+
+def _additions(changes: Iterable[Change], there: set[Key]) -> list[Change]:
+    """What can be made without harm to what is there."""
+    return [each for each in changes if each.key not in there and each.kind != Kind.POLICY]
+
+
+def _make_all(core: Broker, changes: Iterable[Change]) -> None:
+    """Make changes; one that cannot be made does not keep the others from it."""
+    for change in map(inside, changes):
+        try:
+            _make(core, change)
+        except JournalFailed:
+            raise
+        except LeveretError as error:
+            LOG.error("definition not made", error, kind=change.kind.name)
+
+
+def _make(core: Broker, change: Change) -> None:
+    """Make a change; what is there in its place and is something else goes first."""
+    try:
+        apply(core, change)
+    except PreconditionFailed:
+        apply(core, Change(change.what | REMOVED, change.payload))
+        apply(core, change)
+
+
+def inside(change: Change) -> Change:
+    """A change as a shard makes it.
+
+    The fronts know who owns a queue: here every client is another one. An exchange that goes with its last
+    binding would go too early: here are only some of them.
+    """
+    if change.removed or change.kind not in (Kind.QUEUE, Kind.EXCHANGE):
+        return change
+    definition = change.definition
+    if change.kind == Kind.EXCHANGE:
+        return change_of(Kind.EXCHANGE, {**definition, "auto_delete": False})
+    return change_of(Kind.QUEUE, {name: value for name, value in definition.items() if name != "owner"})
+
+
+def _is_given(exchange: str) -> bool:
+    """Whether an exchange is always there."""
+    return not exchange or exchange.startswith("amq.")

@@ -1,0 +1,1 @@
+"""Coordination by etcd: membership, leases, and the ownership of shards."""

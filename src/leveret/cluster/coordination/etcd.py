@@ -1,0 +1,223 @@
+"""A small client of etcd: leases, keys, transactions and watches, by its JSON gateway (version 3).
+
+Keys and values are text here and base64 on the wire; whole numbers of 64 bits are text on the wire. Whatever raises
+Unreachable may have been done or not: the caller looks before it tries again. NotFound is raised for a lease that is
+gone; a missing key is a value.
+"""
+
+import base64
+import ssl
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
+from typing import Any, NamedTuple
+
+from leveret.cluster.coordination.gateway import Answer, Gateway, Lost
+from leveret.core.errors import AccessRefused, NotFound
+
+TIMEOUT_S = 1.0  # for one endpoint; below a third of a lease, so that the next one is asked in time
+IDLE_S = 5.0  # a watch that is silent for so long is begun anew: its endpoint may have died without a word
+
+# Codes of gRPC, as the gateway passes them on.
+INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION, UNAUTHENTICATED = 3, 5, 7, 9, 16
+STALE = (INVALID_ARGUMENT, UNAUTHENTICATED)
+"""What is said to a token that is older than the last change of users, or has expired."""
+
+
+class KeyValue(NamedTuple):
+    """A key as etcd has it."""
+
+    key: str
+    value: str
+    created: int
+    """The revision at which it came into being, and that of its last change."""
+    changed: int
+    lease: int
+
+
+class Event(NamedTuple):
+    """What happened to a key; without a value it is gone."""
+
+    key: str
+    revision: int
+    found: KeyValue | None
+
+
+class Found(NamedTuple):
+    """Keys at one revision."""
+
+    revision: int
+    keys: list[KeyValue]
+
+
+class Done(NamedTuple):
+    """Whether a transaction was carried out, and the revision after it."""
+
+    succeeded: bool
+    revision: int
+
+
+class Etcd:
+    """One client; safe for many tasks of one loop."""
+
+    def __init__(
+        self,
+        endpoints: Sequence[str],
+        *,
+        user: str = "",
+        password: str = "",
+        tls: ssl.SSLContext | None = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        """Nothing is connected yet; `endpoints` are URLs of one cluster of etcd."""
+        self._gateway = Gateway(list(endpoints), tls, timeout_s)
+        self._credentials = {"name": user, "password": password} if user else None
+        self._token = ""
+
+    # Leases
+
+    async def grant(self, ttl_s: int) -> int:
+        """A new lease."""
+        return int((await self._call("/v3/lease/grant", {"TTL": ttl_s}))["ID"])
+
+    async def keep_alive(self, lease: int) -> bool:
+        """Renew a lease; False when it is gone."""
+        answer = await self._call("/v3/lease/keepalive", {"ID": lease}, again=True)
+        return int(answer.get("result", {}).get("TTL", 0)) > 0
+
+    async def revoke(self, lease: int) -> None:
+        """End a lease, and with it its keys; one that is gone is no error."""
+        with suppress(NotFound):
+            await self._call("/v3/lease/revoke", {"ID": lease}, again=True)
+
+    async def member_count(self) -> int:
+        """How many etcds decide together."""
+        return len((await self._call("/v3/cluster/member/list", {}, again=True)).get("members", ()))
+
+    # Keys
+
+    async def put(self, key: str, value: str, lease: int = 0) -> int:
+        """Write a key; give the revision."""
+        return _revision(await self._call("/v3/kv/put", _put(key, value, lease)))
+
+    async def delete(self, key: str) -> int:
+        """Remove a key; give the revision. A missing one is no error."""
+        return _revision(await self._call("/v3/kv/deleterange", {"key": _wire(key)}, again=True))
+
+    async def get(self, key: str) -> KeyValue | None:
+        """One key, as a majority of etcd has it."""
+        answer = await self._call("/v3/kv/range", {"key": _wire(key)}, again=True)
+        return next(map(_key_value, answer.get("kvs", ())), None)
+
+    async def range(self, prefix: str) -> Found:
+        """All keys that begin so."""
+        answer = await self._call("/v3/kv/range", _prefix(prefix), again=True)
+        return Found(_revision(answer), [_key_value(each) for each in answer.get("kvs", ())])
+
+    async def create(self, key: str, value: str, lease: int = 0, hint: str = "") -> Done:
+        """Write a key if it is not there, and remove a hint; the revision is that of its creation."""
+        removals = [{"request_delete_range": {"key": _wire(hint)}}] if hint else []
+        return await self._transact(_created(key, 0), [{"request_put": _put(key, value, lease)}, *removals])
+
+    async def replace(self, key: str, created: int, value: str, lease: int = 0) -> Done:
+        """Write a key if it is still the one of that creation."""
+        return await self._transact(_created(key, created), [{"request_put": _put(key, value, lease)}])
+
+    async def remove(self, key: str, created: int, hint: tuple[str, str, int] | None = None) -> Done:
+        """Remove a key if it is still the one of that creation; write the hint (key, value, lease) with it."""
+        puts = [{"request_put": _put(*hint)}] if hint else []
+        return await self._transact(_created(key, created), [*puts, {"request_delete_range": {"key": _wire(key)}}])
+
+    async def _transact(self, compare: dict[str, Any], success: list[dict[str, Any]]) -> Done:
+        answer = await self._call("/v3/kv/txn", {"compare": [compare], "success": success})
+        return Done(bool(answer.get("succeeded")), _revision(answer))
+
+    # Watching
+
+    async def watch(self, prefix: str, revision: int) -> AsyncGenerator[list[Event], None]:
+        """What happens to keys that begin so, from a revision on; ends when it is time to look at all of them again."""
+        request = {"create_request": {**_prefix(prefix), "start_revision": revision}}
+        async with aclosing(self._gateway.lines("/v3/watch", request, self._token, IDLE_S)) as lines:
+            async for line in lines:
+                result = line.get("result")
+                if result is None or (result.get("canceled") and not result.get("compact_revision")):
+                    why = line.get("error") if result is None else result.get("cancel_reason")
+                    raise Lost(f"etcd ended the watch: {why}", sent=True)
+                if result.get("canceled"):
+                    return  # what was to be told is compacted
+                if events := result.get("events"):
+                    yield [_event(each) for each in events]
+
+    # Asking
+
+    async def _call(self, path: str, request: dict[str, Any], *, again: bool = False) -> dict[str, Any]:
+        if self._credentials and not self._token:
+            await self._log_in()
+        answer = await self._gateway.ask(path, request, self._token, again=again)
+        if self._credentials and _code(answer) in STALE:
+            await self._log_in()
+            answer = await self._gateway.ask(path, request, self._token, again=again)
+        return _checked(answer)
+
+    async def _log_in(self) -> None:
+        answer = await self._gateway.ask("/v3/auth/authenticate", self._credentials or {}, again=True)
+        if _code(answer) in (INVALID_ARGUMENT, FAILED_PRECONDITION):
+            raise AccessRefused(f"etcd refuses user and password: {_message(answer)}")
+        self._token = _checked(answer)["token"]
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._gateway.close()
+
+
+def _code(answer: Answer) -> int:
+    return int(answer.body.get("code", 0)) if answer.status != 200 else 0
+
+
+def _message(answer: Answer) -> str:
+    return str(answer.body.get("message") or answer.body.get("error") or f"status {answer.status}")
+
+
+def _checked(answer: Answer) -> dict[str, Any]:
+    """What was asked for, or the refusal as ours."""
+    if answer.status == 200:
+        return answer.body
+    code = _code(answer)
+    if code == NOT_FOUND:
+        raise NotFound(f"etcd does not know it any more: {_message(answer)}")
+    if code in (INVALID_ARGUMENT, PERMISSION_DENIED, UNAUTHENTICATED):  # the first one: no user at all
+        raise AccessRefused(f"etcd refuses: {_message(answer)}; check its user and password")
+    raise Lost(f"etcd cannot do it now: {_message(answer)}", sent=True)
+
+
+def _wire(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def _text(wire: str) -> str:
+    return base64.b64decode(wire).decode(errors="replace")
+
+
+def _put(key: str, value: str, lease: int) -> dict[str, Any]:
+    return {"key": _wire(key), "value": _wire(value), "lease": lease}
+
+
+def _prefix(prefix: str) -> dict[str, Any]:
+    return {"key": _wire(prefix), "range_end": _wire(prefix[:-1] + chr(ord(prefix[-1]) + 1))}
+
+
+def _created(key: str, revision: int) -> dict[str, Any]:
+    return {"key": _wire(key), "target": "CREATE", "result": "EQUAL", "create_revision": revision}
+
+
+def _revision(answer: dict[str, Any]) -> int:
+    return int(answer["header"]["revision"])
+
+
+def _key_value(wire: dict[str, Any]) -> KeyValue:
+    created, changed = int(wire.get("create_revision", 0)), int(wire.get("mod_revision", 0))
+    return KeyValue(_text(wire["key"]), _text(wire.get("value", "")), created, changed, int(wire.get("lease", 0)))
+
+
+def _event(wire: dict[str, Any]) -> Event:
+    found = _key_value(wire["kv"])
+    return Event(found.key, found.changed, None if wire.get("type") == "DELETE" else found)

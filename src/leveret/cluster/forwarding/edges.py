@@ -1,0 +1,45 @@
+"""What answers requests on a node: the APIs of each shard, by name, and those of the node itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
+
+from leveret.embedded.broker import Broker
+from leveret.protocols.http.server import Handler, Refuse
+
+
+class Edge(NamedTuple):
+    """One API: its requests have their identity by then; what it raises becomes an answer by `refuse`."""
+
+    handler: Handler
+    refuse: Refuse
+
+
+class Edges(Protocol):
+    """The APIs of one shard."""
+
+    by_name: Mapping[str, Edge]
+    broker: Broker | None
+
+    def close(self) -> None:
+        """The shard is served no more: requests that wait for something in it are answered."""
+
+
+class NoEdges:
+    """Of a shard that answers AMQP only."""
+
+    by_name: Mapping[str, Edge] = {}
+    broker: Broker | None = None
+
+    def close(self) -> None:
+        """No request waits."""
+
+
+Furnish = Callable[[str, Broker], Edges]
+"""Makes the APIs of a shard, of its home and its broker."""
+
+
+def bare(home: str, broker: Broker) -> Edges:
+    """No APIs."""
+    return NoEdges()

@@ -1,0 +1,157 @@
+"""A request of a client of another node: the end of the one who answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from leveret.cluster.forwarding.codec import PIECE_BYTES, answer_head
+from leveret.cluster.forwarding.edges import Edge
+from leveret.core.errors import LeveretError
+from leveret.observability.logs import AROUND, Log
+from leveret.protocols.http.pending import Pending
+from leveret.protocols.http.request import Refusal, Request
+from leveret.protocols.http.response import Response, Stream
+
+if TYPE_CHECKING:
+    from leveret.cluster.rpc.link import Link
+
+LOG = Log("node")
+Answer = Response | Stream
+
+
+class Reception:
+    """One request, from the first byte of its body to the last one of its answer."""
+
+    def __init__(
+        self, link: Link, number: int, edge: Edge, request: Request, size: int, done: Callable[[Reception], None]
+    ) -> None:
+        """Answer when the body is here; `done` is told of the end."""
+        self.size = size
+        self._link = link
+        self._number = number
+        self._edge = edge
+        self._request = request
+        self._done = done
+        self._body = bytearray()
+        self._begun = False
+        self._over = False
+        self._work: asyncio.Future[object] | Pending[Answer] | None = None
+        self._resumed = asyncio.Event()
+        self._resumed.set()
+        if not size:
+            asyncio.get_running_loop().call_soon(self._begin)
+
+    # From the link
+
+    def heard(self, data: bytes) -> None:
+        """More of the body."""
+        self._body += data
+        if not self._begun and len(self._body) >= self.size:
+            self._begin()
+
+    def paused(self, paused: bool) -> None:
+        """The other node takes no more for a while, or again."""
+        self._resumed.clear() if paused else self._resumed.set()
+
+    def ended(self, reason: str) -> None:
+        """The client has gone, or its node."""
+        self._over = True
+        if self._work is not None:
+            self._work.cancel()
+        self._done(self)
+
+    # The answer
+
+    def _begin(self) -> None:
+        """Let the handler answer; whatever is logged meanwhile, by its tasks too, names the request."""
+        if self._begun or self._over:
+            return
+        self._begun = True
+        self._request.body = bytes(self._body)
+        outside = AROUND.set(self._request.facts)
+        try:
+            answer = self._edge.handler(self._request)
+            if isinstance(answer, Response):
+                self._send(answer)
+            else:
+                self._await(answer)
+        except Exception as error:
+            self._send(self._failed(error))
+        finally:
+            AROUND.reset(outside)
+
+    def _await(self, answer: Stream | Awaitable[Answer]) -> None:
+        """Go on when an answer is there, or, if it is a stream, when all of it was sent."""
+        if isinstance(answer, Pending):
+            self._work = answer
+            answer.add_done_callback(self._finished)
+            return
+        work: Awaitable[object] = self._stream(answer) if isinstance(answer, Stream) else answer
+        future = self._work = asyncio.ensure_future(work)
+        future.add_done_callback(self._finished)
+
+    def _finished(self, work: asyncio.Future[object] | Pending[Answer]) -> None:
+        """The work on a request is done."""
+        if self._over:
+            if not work.cancelled():
+                work.exception()  # the caller has gone
+            return
+        error = None if work.cancelled() else work.exception()
+        if work.cancelled():
+            answer: object = self._failed(Refusal(503, "the server is stopping: try another one"))
+        elif isinstance(error, Exception):
+            answer = self._failed(error)
+        else:
+            answer = work.result()
+        if isinstance(answer, Stream):
+            self._await(answer)
+        elif isinstance(answer, Response):
+            self._send(answer)
+
+    def _send(self, answer: Response) -> None:
+        """Send all of an answer."""
+        body = answer.body
+        self._link.send(self._number, answer_head(answer) + body[:PIECE_BYTES])
+        for start in range(PIECE_BYTES, len(body), PIECE_BYTES):
+            self._link.send(self._number, body[start : start + PIECE_BYTES])
+        self._end()
+
+    async def _stream(self, stream: Stream) -> None:
+        """Send an answer in parts, as fast as the other node takes them."""
+        self._link.send(self._number, answer_head(stream))
+        reason = ""
+        try:
+            async with aclosing(stream.parts) as parts:
+                if self._request.method != "HEAD":
+                    async for part in parts:
+                        self._link.send(self._number, part)
+                        if self._link.is_slow:
+                            self._resumed.clear()
+                        await self._resumed.wait()
+        except Exception as error:
+            self._internal(error)
+            reason = "it failed"
+        self._end(reason)
+
+    def _end(self, reason: str = "") -> None:
+        self._over = True
+        self._link.end(self._number, reason)
+        self._done(self)
+
+    def _failed(self, error: Exception) -> Response:
+        """The answer to a request that was refused, or that broke something."""
+        try:
+            return self._edge.refuse(error if isinstance(error, LeveretError) else self._internal(error))
+        except Exception as second:
+            self._internal(second)
+            return Response(500)
+
+    def _internal(self, error: Exception) -> Refusal:
+        """What is told about an error of ours: where to look for it."""
+        request = self._request
+        what = {"method": request.method, "path": request.shown_path, **request.facts()}
+        LOG.error("request failed", error, peer=self._link.peer, **what)
+        return Refusal(500, f"the server failed; the log of its node says how, under request {what['request']}")

@@ -1,0 +1,102 @@
+"""Logins of browsers on all nodes: a user who logs out of one has logged out of all.
+
+Those within reach are told at once. For the others a logout is a definition: a node that could not be reached, or did
+not run, hears of it with the definitions that it has missed, before it lets anybody in by them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+from leveret.cluster.forwarding.edges import Edge
+from leveret.core.catalog import Kind
+from leveret.core.errors import InvalidArgument, LeveretError
+from leveret.observability.logs import Log
+from leveret.protocols.http.problem import problem
+from leveret.protocols.http.request import Peer, Request
+from leveret.protocols.http.response import Response
+from leveret.protocols.http.sessions import AGE_MS_MAX, ENDED_PER_USER_MAX
+
+if TYPE_CHECKING:
+    from leveret.cluster.catalog.changes import Change
+    from leveret.cluster.node import Node
+    from leveret.core.broker import Broker
+    from leveret.protocols.console.login import Login
+    from leveret.protocols.http.sessions import Session, Sessions
+
+EDGE = "logins"
+NO_PEER = Peer("", 0)
+NOTED_S = 2.0  # for a logout to be noted, before it is answered
+RETRY_S = 5.0
+
+LOG = Log("node")
+
+
+class Logouts:
+    """The sessions that were logged out, on whatever node."""
+
+    def __init__(self, node: Node, sessions: Sessions, login: Login) -> None:
+        """Tell other nodes of sessions that end here, and hear of those that end there, or have ended."""
+        self._node = node
+        self._sessions = sessions
+        self._noting: set[asyncio.Task[None]] = set()
+        replica = node.catalog.replica
+        with replica.lock:
+            for each in replica.broker.catalog.of(Kind.LOGOUT):
+                sessions.forget(each["user"], each["name"])
+        replica.followers.append(self._follow)
+        node.edges[EDGE] = Edge(self._heard, problem)
+        login.cluster, login.tell = node.cluster, self.tell
+
+    async def close(self) -> None:
+        """Note nothing more."""
+        for task in self._noting:
+            task.cancel()
+        await asyncio.gather(*self._noting, return_exceptions=True)
+
+    async def tell(self, session: Session) -> None:
+        """A session has ended here."""
+        request = Request("POST", b"/", {}, NO_PEER)
+        request.body = json.dumps({"user": session.user, "id": session.id}).encode()
+        await self._node.courier.everywhere(EDGE, request)
+        task = asyncio.create_task(self._note(session))
+        self._noting.add(task)
+        task.add_done_callback(self._noting.discard)
+        await asyncio.wait([task], timeout=NOTED_S)
+
+    async def _note(self, session: Session) -> None:
+        """Let all nodes know, those too that cannot be reached now; as long as it takes."""
+        while True:
+            try:
+                await self._node.decide(lambda core: note(core, session))
+                return
+            except LeveretError as error:
+                LOG.warning("logout not noted", user=session.user, reason=error)
+            await asyncio.sleep(RETRY_S)
+
+    def _heard(self, request: Request) -> Response:
+        told = json.loads(request.body)
+        if not isinstance(told, dict) or not {"user", "id"} <= told.keys():
+            raise InvalidArgument("no session is named")
+        self._sessions.forget(str(told["user"]), str(told["id"]))
+        return Response(204)
+
+    def _follow(self, change: Change) -> None:
+        if change.kind == Kind.LOGOUT and not change.removed:
+            self._sessions.forget(change.definition["user"], change.definition["name"])
+
+
+def note(core: Broker, session: Session) -> None:
+    """Define that a session has ended; forget those whose cookies are too old by now, and the oldest of too many."""
+    kept: list[dict[str, Any]] = []
+    for each in list(core.catalog.of(Kind.LOGOUT)):
+        if each["until_ms"] <= core.now_ms:
+            core.undefine(Kind.LOGOUT, each)
+        elif each["user"] == session.user:
+            kept.append(each)
+    for each in sorted(kept, key=lambda row: row["until_ms"])[: len(kept) + 1 - ENDED_PER_USER_MAX]:
+        core.undefine(Kind.LOGOUT, each)
+    told = {"user": session.user, "name": session.id, "until_ms": session.began_ms + AGE_MS_MAX}
+    core.define(Kind.LOGOUT, told)

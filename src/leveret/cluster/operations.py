@@ -1,0 +1,296 @@
+"""What an operator sees of a cluster through one of its nodes, and what the operator lets it do: drain, rebalance,
+groups.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from leveret.clock import SystemClock
+from leveret.cluster.catalog.conflicts import Settlement
+from leveret.cluster.coordination.coordinator import Coordinator
+from leveret.cluster.coordination.keys import Owner
+from leveret.cluster.coordination.ownership import Phase
+from leveret.cluster.coordination.placement import assignment
+from leveret.cluster.examination import Examination
+from leveret.cluster.joined import Joined
+from leveret.cluster.node import ASKED_S
+from leveret.cluster.shards.group_operations import GroupOperations
+from leveret.cluster.shards.group_states import GroupStates, State
+from leveret.core.errors import PreconditionFailed, Unreachable
+
+DRAIN_S = 50.0  # less than the time for which a command waits
+DESTINATIONS_MAX = 20  # that a report names: the oldest letters are those to look after
+REPORT, REBALANCE = "report", "rebalance"
+NO_REDIS = {"state": "none", "trouble": None}
+NO_FACTS = {"standbys": None, "version": None}
+OLD = "the database that has them does not answer, so they may be old, and clients wait"
+SILENT = f"it has said nothing for {ASKED_S:g} s"
+
+Row = dict[str, Any]
+
+
+class Operations:
+    """The cluster for the operators of one node."""
+
+    def __init__(self, joined: Joined, stop: Callable[[], None], redis: Callable[[], Row] = lambda: NO_REDIS) -> None:
+        """Speak for a node that has joined; `stop` ends its process, in order, `redis` tells of what nodes share."""
+        assert joined.coordinator is not None, "a node that has not joined has no cluster"
+        self._coordinator: Coordinator = joined.coordinator
+        self._node = joined.node
+        self._stop = stop
+        self._hosting = joined.hosting
+        self._moving = joined.moving
+        self._groups = GroupOperations(joined.node, joined.coordinator, joined.moving)
+        self._states = GroupStates(lambda: joined.moving.known)
+        self._settlement = Settlement(joined.node)
+        self._examination = Examination(joined, SystemClock())
+        self._redis = redis
+        joined.closing += [self._groups.close, self._states.close]
+        self._node.questions |= {REPORT: self._report, REBALANCE: self._rebalance}
+
+    # What operators ask for
+
+    async def status(self) -> dict[str, Any]:
+        """Who is there, and who has which shard; what another node knows of itself is None when it does not answer."""
+        states, reports = await asyncio.gather(self._states.look(), self._reports())
+        groups = _groups(reports)
+        return {
+            "cluster": self._node.cluster,
+            "node": self._node.name,
+            "definitions": self._node.catalog.version,
+            "members": self._members(reports),
+            "groups": _table(reports, groups, states, self._moving.seat),
+            "shards": self._shards(reports, groups),
+            "doubts": sorted(_doubts(reports), key=lambda row: int(row["shard"])),
+        }
+
+    async def _reports(self) -> dict[str, Any]:
+        return {self._node.name: self._report(), **await self._node.ask_all(REPORT)}
+
+    async def examine(self) -> Row:
+        """All of that, and how nodes were set up: for who looks for mistakes."""
+        return {**await self.status(), **await self._examination.look()}
+
+    async def add_shard_group(self, url: str, shards: int | None = None) -> dict[str, Any]:
+        """Add a database, and let some shards go there; they move one by one after this."""
+        return await self._groups.add(url, shards)
+
+    async def move_shard(self, shard: int, group: int) -> dict[str, Any]:
+        """Move one shard to another group."""
+        return await self._groups.move(shard, group)
+
+    async def move_catalog(self, group: int) -> dict[str, Any]:
+        """Let another group have the definitions."""
+        return await self._groups.move_catalog(group)
+
+    async def remove_shard_group(self, group: int) -> dict[str, Any]:
+        """Take a group that has nothing any more off the list."""
+        return await self._groups.remove(group)
+
+    async def settle(self, discard: bool) -> dict[str, Any]:
+        """Let the definitions have what shards have and they do not know, or let shards lose it."""
+        return {"discard": discard, "shards": await self._settlement.settle(discard)}
+
+    async def drain(self, stay: bool = False) -> dict[str, Any]:
+        """Give all shards to others, then stop; one that is to stay goes on to serve clients, by others' shards."""
+        others = [node for node in self._coordinator.view.staying if node != self._node.name]
+        if not others:
+            raise PreconditionFailed("no other node is there to take the shards: start one, or just stop this node")
+        given = len(self._coordinator.ownership.serving())
+        try:
+            async with asyncio.timeout(DRAIN_S):
+                await self._coordinator.drain()
+        except TimeoutError:
+            left = len(self._coordinator.ownership.serving())
+            raise Unreachable(f"{left} shards are still here: look into the log, then drain again or stop") from None
+        if not stay:
+            self._stop()
+        return {"node": self._node.name, "shards": given, "others": sorted(others), "stays": stay}
+
+    async def rebalance(self) -> dict[str, Any]:
+        """Let shards go to the nodes that should have them, on all nodes; they move one by one after this."""
+        asked = await self._node.ask_all(REBALANCE)
+        return {"shards": self._rebalance(), "nodes": sorted([self._node.name, *asked])}
+
+    # What others look at
+
+    @property
+    def draining(self) -> bool:
+        """Whether this node gives its shards away."""
+        return self._coordinator.member.draining
+
+    @property
+    def links(self) -> list[str]:
+        """The nodes within reach."""
+        return sorted(self._node.links)
+
+    @property
+    def successors(self) -> list[str]:
+        """The nodes within reach that would take its shards."""
+        return [node for node in self._coordinator.view.staying if node in self._node.links]
+
+    def figures(self) -> dict[str, Any]:
+        """What scrapes tell of the part that this node has in its cluster."""
+        owners = self._coordinator.view.owners
+        waiting = [each for outbox in self._node.outboxes.values() for each in outbox.waiting()]
+        return {
+            **self._coordinator.counts,
+            "shards": len(self._coordinator.ownership.serving()),
+            "vacant": self._coordinator.shard_count - len(owners),
+            "definitions": self._node.catalog.version,
+            "links": {name: name in self._node.links for name in self._others()},
+            "link_bytes": self._node.neighbours.bytes(),
+            "forwarded": self._node.courier.forwarded,
+            "outbox": sum(outbox.depth for outbox in self._node.outboxes.values()),
+            "outbox_oldest_ms": max((each.age_ms for each in waiting), default=0),
+            "outbox_stuck": sum(each.is_stuck for each in waiting),
+            "etcd_trouble": int(self._coordinator.trouble is not None),
+            "store_trouble": int(self._store_trouble() is not None),
+            "definitions_trouble": int(not self._node.is_current),
+            "doubtful": len(self._settlement.doubts()),
+        }
+
+    def _others(self) -> list[str]:
+        return sorted(name for name in self._coordinator.view.members if name != self._node.name)
+
+    def _store_trouble(self) -> str | None:
+        """Why PostgreSQL does not take what a shard writes."""
+        return next((trouble for trouble in self._hosting.troubles().values() if trouble is not None), None)
+
+    # What other nodes ask for
+
+    def _report(self) -> dict[str, Any]:
+        """What only this node knows of itself."""
+        ownership = self._coordinator.ownership
+        phases = {str(shard): ownership.phase(shard) for shard in range(self._coordinator.shard_count)}
+        busy = {shard: phase.name.lower() for shard, phase in phases.items() if phase is not Phase.IDLE}
+        counts = dict(self._coordinator.counts)
+        stores = {
+            str(shard): {"group": self._moving.group_of(shard), "trouble": trouble}
+            for shard, trouble in self._hosting.troubles().items()
+        }
+        redis = self._redis()
+        troubles = {
+            "etcd": self._coordinator.trouble,
+            "postgresql": self._store_trouble(),
+            "redis": redis["trouble"],
+            "definitions": None if self._node.is_current else OLD,
+        }
+        told = {
+            "phases": busy,
+            "counts": counts,
+            "stores": stores,
+            "groups": self._groups.known(),
+            "troubles": troubles,
+            "redis": redis["state"],
+            "links": self.links,
+            "outboxes": self._outboxes(),
+            "doubts": self._settlement.doubts(),
+        }
+        return {"definitions": self._node.catalog.version, **told}
+
+    def _outboxes(self) -> list[dict[str, Any]]:
+        """Who keeps letters of this node waiting, the oldest first."""
+        found: list[dict[str, Any]] = [
+            {"shard": home, "destination": to, "letters": letters, "age_s": age_ms // 1_000, "stuck": is_stuck}
+            for home, outbox in self._node.outboxes.items()
+            for to, letters, age_ms, is_stuck in outbox.waiting()
+        ]
+        return sorted(found, key=lambda each: -each["age_s"])[:DESTINATIONS_MAX]
+
+    def _rebalance(self) -> int:
+        """Move what should be elsewhere; give how many shards of all nodes that are."""
+        self._coordinator.rebalance()
+        wanted = assignment(self._coordinator.shard_count, sorted(self._coordinator.view.staying))
+        owners = self._coordinator.view.owners
+        return sum(wanted.get(shard, owner.node) != owner.node for shard, owner in owners.items())
+
+    # Tables
+
+    def _members(self, reports: dict[str, Any]) -> list[dict[str, Any]]:
+        view = self._coordinator.view
+        owned = Counter(owner.node for owner in view.owners.values())
+        return [
+            {
+                "node": name,
+                "linked": "here" if name == self._node.name else "up" if name in self._node.links else "down",
+                "unanswered": None if name in reports else self._unanswered(name),
+                "draining": member.draining,
+                "shards": owned[name],
+                "definitions": reports.get(name, {}).get("definitions"),
+                "counts": reports.get(name, {}).get("counts"),
+                "redis": reports.get(name, {}).get("redis"),
+                "troubles": reports.get(name, {}).get("troubles"),
+                "links": reports.get(name, {}).get("links"),
+                "outboxes": reports.get(name, {}).get("outboxes"),
+                "addresses": dict(member.addresses),
+            }
+            for name, member in sorted(view.members.items())
+        ]
+
+    def _unanswered(self, name: str) -> str:
+        """Why another node has not said how it is."""
+        return SILENT if name in self._node.links else self._node.neighbours.why_down(name)
+
+    def _shards(self, reports: dict[str, Any], groups: dict[int, int]) -> list[dict[str, Any]]:
+        queues = Counter(self._node.catalog.replica.homes.values())
+        linked = {self._node.name, *self._node.links}
+        rows = []
+        for shard in range(self._coordinator.shard_count):
+            owner = self._coordinator.view.owners.get(shard)
+            rows.append(
+                {
+                    "shard": shard,
+                    "owner": None if owner is None else owner.node,
+                    "epoch": None if owner is None else owner.epoch,
+                    "state": state_of(shard, owner, linked, reports),
+                    "group": groups.get(shard),
+                    "queues": queues[str(shard)],
+                }
+            )
+        return rows
+
+
+def state_of(shard: int, owner: Owner | None, linked: set[str], reports: dict[str, Any]) -> str:
+    """Where a shard is: as its owner says, or as etcd has it if the owner is within reach and does not answer."""
+    if owner is None:
+        return "vacant"
+    if owner.node not in linked:
+        return "unreachable"
+    told = reports.get(owner.node, {}).get("phases", {}).get(str(shard))
+    return str(told) if told else "active" if owner.epoch else "taking"
+
+
+def _stores(reports: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    """What the nodes say of the databases of the shards that they have open."""
+    return [(int(shard), told) for report in reports.values() for shard, told in report.get("stores", {}).items()]
+
+
+def _doubts(reports: dict[str, Any]) -> list[Row]:
+    """What shards have and the definitions do not know."""
+    return [{**row, "node": node} for node, report in reports.items() for row in report.get("doubts", [])]
+
+
+def _groups(reports: dict[str, Any]) -> dict[int, int]:
+    """The group of each shard that some node has open."""
+    return {shard: told["group"] for shard, told in _stores(reports) if told["group"] is not None}
+
+
+def _table(reports: dict[str, Any], groups: dict[int, int], states: dict[int, State], seat: int) -> list[Row]:
+    """All groups that some node knows: what they have, and why they take nothing, if so.
+
+    `standbys` are those that commits wait for, "" for none; None: it is not known.
+    """
+    urls = {int(number): url for report in reports.values() for number, url in report.get("groups", {}).items()}
+    troubles = {told["group"]: told["trouble"] for _, told in _stores(reports) if told["trouble"] is not None}
+    counts = Counter(groups.values())
+    rows = []
+    for number in sorted(urls):
+        state = states.get(number, State())
+        facts = None if state.facts is None else {"standbys": state.facts.standbys, "version": state.facts.version}
+        has = {"group": number, "shards": counts[number], "definitions": number == seat}
+        told = {**has, "state": state.word, **(facts or NO_FACTS)}
+        rows.append({**told, "trouble": troubles.get(number) or state.trouble, "url": urls[number]})
+    return rows

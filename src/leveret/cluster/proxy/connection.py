@@ -1,0 +1,451 @@
+"""A client's connection to a node: what it asks for is done by the shards of the queues that it names.
+
+Logging in, permissions and definitions are this node's, from its copy of the catalog; messages go to and come from a
+`Backend` for each shard. What a channel says to a shard that cannot be reached waits there; a channel that has asked
+for something waits itself, and what comes on it is set aside. Others go on, until too much waits.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+from leveret.cluster.proxy.channel import FrontChannel
+from leveret.cluster.proxy.claims import Name
+from leveret.cluster.proxy.shard_channel import Branch
+from leveret.cluster.proxy.shard_connection import Backend, Session
+from leveret.core.changes import Change, DeleteQueue
+from leveret.core.queue import Queue
+from leveret.protocols.amqp.connection import Connection, Peer
+from leveret.protocols.amqp.frames import FrameWriter
+from leveret.protocols.amqp.methods import ConnectionBlocked, ConnectionClose, ConnectionUnblocked, Method
+from leveret.protocols.amqp.replies import Reply
+from leveret.protocols.amqp.state import HANDSHAKE, Hold, State
+from leveret.protocols.amqp.traffic import Traffic
+from leveret.protocols.amqp.watch import check_home
+from leveret.security.identity import Identity
+
+if TYPE_CHECKING:
+    from leveret.protocols.amqp.hub import Hub
+
+CLOSE = b"\0\x0a\0\x32"  # connection.close
+SETTLING_MS = 5_000  # that a client who leaves waits for the disks of its shards
+UNHEARD_BYTES_MAX = 262_144  # of one client that wait for shards: else one without an owner would fill all memory
+
+T = TypeVar("T")
+
+
+class Caller(NamedTuple):
+    """Who asks a shard for something: a client that this node has let in."""
+
+    peer: Peer
+    identity: Identity
+    vhost: str
+    client_properties: dict[str, object]
+    local: tuple[str, int] = ("", 0)
+    """Which address of its node it has come to."""
+    node: str | None = None
+
+
+class Node(Protocol):
+    """What the front needs of its node."""
+
+    @property
+    def version(self) -> int:
+        """The version of the definitions that clients are served by."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether clients may be served by them: no other node has changed them without this one's knowing."""
+
+    def hold(self, connection: FrontConnection) -> None:
+        """Let a client be heard again (`FrontConnection.trust`) as soon as they may be."""
+
+    def home_of(self, vhost: str, queue: str) -> str:
+        """The shard of a queue."""
+
+    def change(self, change: Change[T], done: Callable[[T | Exception], None]) -> None:
+        """Change a definition on every node, then say what came of it; in the thread of the hub, not under a lock."""
+
+    def insist(self, change: Change[Any]) -> None:
+        """Change a definition on every node, with as many attempts as it takes; no caller waits for it."""
+
+    def attach(self, backend: Backend, caller: Caller) -> None:
+        """Find a way to the owner of a shard, now and whenever it changes; `FrontConnection.attached` is told."""
+
+    def renew(self, backend: Backend, caller: Caller) -> None:
+        """Attach it from now on for a client that may do something else."""
+
+    def detach(self, backend: Backend) -> None:
+        """That way is not needed any more."""
+
+    def soon(self, job: Callable[[], None]) -> None:
+        """Do something in the thread of the hub when no lock is held."""
+
+    def identify(self) -> str:
+        """Another name for a connection that may own queues, the only one of its kind in the cluster."""
+
+
+class FrontConnection(Connection):
+    """One client of a node."""
+
+    def __init__(self, hub: Hub, peer: Peer, node: Node) -> None:
+        """Wait for the protocol header."""
+        super().__init__(hub, peer)
+        self.node = node
+        self._owner = sys.intern(node.identify())
+        self.backends: dict[str, Backend] = {}
+        self._noted: list[Backend] = []
+        self._questions: Counter[int] = Counter()  # by channel
+        self._put_off: list[int] = []
+        self._closings: list[tuple[int, Callable[[], None]]] = []
+        self._is_leaving = False
+        self._leaving_ms = 0
+        self._blocking: set[Backend] = set()
+
+    def new_channel(self, number: int) -> FrontChannel:
+        """A channel whose messages are in shards."""
+        return FrontChannel(self, number)
+
+    def take_unconfirmed(self) -> list[tuple[Traffic, int]]:
+        """Nothing: shards confirm what they have."""
+        super().take_unconfirmed()
+        return []
+
+    def receive(self, data: bytes | bytearray | memoryview) -> None:
+        """Take what came from the socket; it is looked at when this node knows the newest definitions."""
+        if not self.node.is_current:
+            self.doubt()
+        super().receive(data)
+
+    def doubt(self) -> None:
+        """Definitions may be others by now: the client is not heard, and gets nothing."""
+        if self.state is State.RUNNING or self.state in HANDSHAKE:
+            self.hold(Hold.DEFINITIONS)
+            self._pause_shards()
+            self.node.hold(self)
+
+    def trust(self) -> None:
+        """They are not, or this node knows; what has come meanwhile is not heard from who may not be here any more."""
+        check_home(self)
+        self.let_go(Hold.DEFINITIONS)
+        self._pause_shards()
+
+    @property
+    def doubted(self) -> bool:
+        """Whether the client waits for that."""
+        return Hold.DEFINITIONS in self._holds
+
+    @property
+    def _is_quiet(self) -> bool:
+        """Whether shards are to push nothing."""
+        return self.outlet.paused or self.doubted
+
+    def _pause_shards(self) -> None:
+        for backend in self.backends.values():
+            backend.pause(self._is_quiet)
+
+    # To shards
+
+    def backend(self, home: str) -> Backend:
+        """What this client has in a shard."""
+        found = self.backends.get(home)
+        if found is None:
+            found = self.backends[home] = Backend(self, home)
+            self.node.soon(lambda: self.node.attach(found, self._caller))
+        return found
+
+    @property
+    def _caller(self) -> Caller:
+        """What a shard has to know of the client."""
+        assert self.identity is not None, "the client has logged in"
+        came = self.local, self.hub.replies.node
+        return Caller(self.peer, self.identity, self.vhost, self._introduction, *came)
+
+    def renew(self, identity: Identity) -> None:
+        """Go on with a new token, here and in shards, and wherever those are served next."""
+        super().renew(identity)
+        for backend in self.backends.values():
+            self.node.renew(backend, self._caller)
+            backend.renew(identity)
+
+    @property
+    def _introduction(self) -> dict[str, object]:
+        """What shards need of what the client says about itself; it may say whatever AMQP has a type for."""
+        name = self.client_properties.get("connection_name")
+        capabilities = {each: True for each, has in self.client_capabilities.items() if has is True}
+        return {"connection_name": name if isinstance(name, str) else None, "capabilities": capabilities}
+
+    def note(self, backend: Backend) -> None:
+        """A backend has something to send; if it cannot, and much waits already, so does the client."""
+        if not self._noted:
+            self.node.soon(self._send)
+        self._noted.append(backend)
+        if not backend.hears and self._is_full:
+            self.hold(Hold.SHARD)
+
+    def _send(self) -> None:
+        """Send what was said, once to each shard."""
+        noted, self._noted = self._noted, []
+        for backend in noted:
+            backend.flush()
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether so much waits for shards that nothing more is to be heard."""
+        unsent_bytes = sum(each.unsent_bytes for each in self.backends.values())
+        return max(unsent_bytes, self.aside_bytes) > UNHEARD_BYTES_MAX
+
+    # Channels that wait
+
+    def wait(self, number: int) -> None:
+        """Hear nothing on a channel until a question is answered."""
+        self._questions[number] += 1
+        self.stall(number)
+
+    def go_on(self, number: int) -> None:
+        """A question of a channel was answered."""
+        if number not in self._questions:
+            return  # the connection is being closed
+        self._questions[number] -= 1
+        if not self._questions[number]:
+            del self._questions[number]
+            if self.unstall(number) and not self.waiting:
+                self.hub.resumed(self)
+            self._let_go()
+
+    def has_asked(self, number: int) -> bool:
+        """Whether a channel waits for an answer."""
+        return number in self._questions
+
+    def set_aside(self, number: int, frame: bytes) -> None:
+        """Keep a frame of a channel that waits."""
+        super().set_aside(number, frame)
+        if self.aside_bytes > UNHEARD_BYTES_MAX:
+            self.hold(Hold.SHARD)
+
+    def _let_go(self) -> None:
+        """Something waits no more: a client that leaves may not have to, either, if all its channels were heard."""
+        if self._is_leaving and len(self._questions) == 1:
+            self._is_leaving = False
+            self.go_on(0)
+        if Hold.SHARD in self._holds and not self._is_full:
+            self.let_go(Hold.SHARD)
+
+    def _put_aside(self, number: int, payload: bytes) -> None:
+        """Look at a method again later; what comes after it on its channel waits as well."""
+        writer = FrameWriter()
+        writer.method(number, payload)
+        self.wait(number)
+        self.set_aside(number, writer.take())
+
+    def _look_again(self) -> None:
+        """A shard is reached, or will not be: look at the methods that had to wait for that."""
+        put_off, self._put_off = self._put_off, []
+        for number in put_off:
+            self.go_on(number)
+        self._let_go()
+
+    def on_method(self, number: int, payload: bytes) -> None:
+        """A method came on an open channel; what it has published before is sent before."""
+        if self.channels[number].has_unsent:
+            self._put_aside(number, payload)
+            self._put_off.append(number)
+        else:
+            super().on_method(number, payload)
+
+    # From shards: called by sessions, not under a lock
+
+    def attached(self, backend: Backend, session: Session) -> None:
+        """There is a way to a shard."""
+
+        def attach() -> None:
+            backend.attach(session)
+            session.pause(self._is_quiet)
+            self._look_again()
+
+        self.hub.finish(self, attach)
+
+    def receive_from(self, backend: Backend, data: bytes) -> None:
+        """Frames came from a shard."""
+        if not self._released:
+            self.hub.finish(self, lambda: backend.receive(data))
+
+    def held_by(self, backend: Backend) -> None:
+        """A shard hears nothing more for a while, or again."""
+        if not self._released and not backend.busy:
+            self.hub.finish(self, lambda: self._heard_again(backend))
+
+    def _heard_again(self, backend: Backend) -> None:
+        backend.note()
+        self._look_again()
+
+    def lost_backend(self, backend: Backend) -> None:
+        """The way to a shard has ended; what the shard knew of this client has to be told again."""
+        if not self._released:
+            self.hub.finish(self, lambda: self._lost(backend))
+
+    def _lost(self, backend: Backend) -> None:
+        for channel in self.channels.values():
+            channel.lost(backend.home)
+        backend.detach()
+        self.blocked_by(backend, ConnectionUnblocked())
+        self.branch_closed()  # no shard that is gone says so any more
+        self._look_again()
+
+    def turned_away(self, backend: Backend) -> None:
+        """What was taken for a way to a shard was none."""
+        if not self._released:
+            self.hub.finish(self, backend.wait)
+
+    def gone_backend(self, backend: Backend) -> None:
+        """A shard went with its node and will have no other owner: what the client has there is dropped."""
+        if not self._released:
+            self.hub.finish(self, lambda: self._gone(backend))
+
+    def _gone(self, backend: Backend) -> None:
+        del self.backends[backend.home]
+        backend.durable_mark = backend.last_mark  # there is nothing left that could be
+        for channel in list(self.channels.values()):
+            channel.gone(backend.home)
+        self.branch_closed()
+        self._look_again()
+
+    def held(self, branch: Branch) -> list[tuple[str, Name]]:
+        """What the client holds of a shard on a channel."""
+        channel: FrontChannel = self.channels[branch.number]
+        return channel.tags.held(branch)
+
+    def came(self, branch: Branch, method: bytes, content: bytes, header_len: int) -> None:
+        """A message came on a channel."""
+        self.channels[branch.number].came(branch, method, content, header_len)
+
+    def heard(self, branch: Branch, method: Method) -> None:
+        """A method without content came on a channel."""
+        self.channels[branch.number].heard(branch, method)
+
+    def refused(self, method: ConnectionClose) -> None:
+        """A shard has closed the connection: what was wrong with a frame is wrong for the whole of it."""
+        if method.reply_code != Reply.CONNECTION_FORCED and self.state is State.RUNNING:
+            self._close(method)
+
+    def blocked_by(self, backend: Backend, method: ConnectionBlocked | ConnectionUnblocked) -> None:
+        """A shard takes no publishes because its node is short of something, or takes them again."""
+        before = bool(self._blocking)
+        if isinstance(method, ConnectionBlocked):
+            self._blocking.add(backend)
+        else:
+            self._blocking.discard(backend)
+        if bool(self._blocking) is not before:
+            self.say(method)
+
+    # Ending
+
+    def on_frame(self, kind: int, number: int, payload: bytes) -> None:
+        """A frame came on no open channel; a client that leaves is told so when shards have all that it has said."""
+        if number or not payload.startswith(CLOSE) or self.state is not State.RUNNING or self._may_leave:
+            super().on_frame(kind, number, payload)
+            return
+        if not self._leaving_ms:
+            self._leaving_ms = self.hub.core.now_ms + SETTLING_MS
+            for backend in self.backends.values():
+                backend.hurry()
+        self._put_aside(0, payload)
+        self._is_leaving = True
+
+    @property
+    def _may_leave(self) -> bool:
+        """Whether no channel waits, shards have all, and what they were told is durable, or has had time to be.
+
+        What a shard was sent it may not have heard yet: a client that leaves would take it along.
+        """
+        if self._questions or any(each.unsent_bytes for each in self.backends.values()):
+            return False
+        unsure = {each for each in self.backends.values() if not each.is_sure}
+        for channel in self.channels.values():
+            unsure |= {each.backend for each in channel.branches.values() if each.sent}
+        return not unsure or (all(each.hears for each in unsure) and 0 < self._leaving_ms <= self.hub.core.now_ms)
+
+    def spoken(self) -> None:
+        """Shards have said what became of all that a channel has published."""
+        self._let_go()
+
+    def settled(self) -> None:
+        """What was settled in a shard is durable there."""
+        for channel in self.channels.values():
+            channel.check_committed()
+        self._let_go()
+
+    def check(self, now_ms: int) -> None:
+        """Time has passed."""
+        super().check(now_ms)
+        if 0 < self._leaving_ms <= now_ms:
+            self._let_go()
+
+    def when_closed(self, number: int, then: Callable[[], None]) -> None:
+        """Go on when a channel is closed in every shard; what comes on it waits."""
+        self._closings.append((number, then))
+        self.wait(number)
+        self.branch_closed()
+
+    def branch_closed(self) -> None:
+        """A channel is closed in a shard."""
+        closings, self._closings = self._closings, []
+        for number, then in closings:
+            if any(number in each.closing for each in self.backends.values()):
+                self._closings.append((number, then))
+            else:
+                then()
+                self.go_on(number)
+
+    def writable(self, writable: bool) -> None:
+        """Whether the socket takes more; if not, shards are to push no more."""
+        super().writable(writable)
+        self._pause_shards()
+
+    @property
+    def owner(self) -> object:
+        """Whom exclusive queues belong to; interned, since owners are compared as objects."""
+        return self._owner
+
+    def release(self) -> None:
+        """Let go of all shards, which give back what the client holds, and delete the exclusive queues; once."""
+        if self._released:
+            return
+        self._released = True
+        self._questions.clear()
+        self._put_off.clear()
+        self._is_leaving = False
+        self._closings.clear()
+        self.forget_aside()
+        for channel in self.channels.values():
+            channel.deaf = True
+            channel.tags.clear()
+            channel.forget_replies()
+            self.hub.traffic.keep(channel)
+        self.channels.clear()
+        backends, self.backends = self.backends, {}
+        owned = self.owned.take()
+        self.node.soon(lambda: self._end(backends, owned))
+
+    def _end(self, backends: dict[str, Backend], owned: list[Queue]) -> None:
+        """Leave the shards; what was said to them before counts."""
+        for backend in backends.values():
+            backend.flush(urgent=True)
+            backend.end()
+            self.node.detach(backend)
+        for queue in owned:
+            self._delete(queue)
+
+    def made_too_late(self, made: object) -> None:
+        """Something was made for a channel that has closed meanwhile: an exclusive queue goes with the connection."""
+        if isinstance(made, Queue) and made.owner == self._owner:
+            if self._released:
+                self.node.soon(lambda: self._delete(made))
+            else:
+                self.owned.add(made)
+
+    def _delete(self, queue: Queue) -> None:
+        self.node.insist(DeleteQueue(self.vhost, queue.name, self._owner))

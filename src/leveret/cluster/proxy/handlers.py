@@ -1,0 +1,195 @@
+"""What methods of clients do on a node: those about messages ask the shard of a queue, the others are as elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from leveret.cluster.proxy.reading import Reading
+from leveret.cluster.proxy.shard_channel import Branch, Consumer
+from leveret.cluster.proxy.transaction import FrontTransaction
+from leveret.core.changes import DeleteQueue
+from leveret.core.queue_types import STREAM
+from leveret.protocols.amqp.channel import HANDLERS as SINGLE
+from leveret.protocols.amqp.handlers import basic
+from leveret.protocols.amqp.handlers.queue import note_purge
+from leveret.protocols.amqp.methods import (
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicGet,
+    BasicRecover,
+    BasicRecoverAsync,
+    BasicRecoverOk,
+    ChannelClose,
+    ChannelCloseOk,
+    Method,
+    QueueDelete,
+    QueueDeleteOk,
+    QueuePurge,
+    QueuePurgeOk,
+    TxCommit,
+    TxCommitOk,
+    TxSelect,
+    TxSelectOk,
+)
+from leveret.protocols.amqp.names import REPLY_TO
+from leveret.protocols.amqp.replies import ProtocolError, Reply
+from leveret.protocols.amqp.transaction import REQUEUED
+
+if TYPE_CHECKING:
+    from leveret.cluster.proxy.channel import FrontChannel
+    from leveret.protocols.amqp.channel import Handlers
+
+
+def consume(channel: FrontChannel, method: BasicConsume) -> None:
+    """Push the messages of a queue from now on."""
+    tag = basic.new_tag(channel, method)
+    if method.queue == REPLY_TO:
+        basic.consume_replies(channel, method, tag)
+        return
+    queue = basic.consumed_queue(channel, method)
+    name, policy = queue.name, queue.policy
+    reading = Reading(method.arguments, policy.partitions) if policy.queue_type == STREAM else None
+    branch = channel.consumers[tag] = channel.branch(name)
+    asked = replace(method, queue=name, consumer_tag=tag, nowait=False)
+    begun = channel.awaited(lambda _: channel.answer(method.nowait, BasicConsumeOk(tag)))
+    branch.consume(Consumer(asked, channel.consumer_prefetch, reading), begun)
+
+
+def cancel(channel: FrontChannel, method: BasicCancel) -> None:
+    """Stop pushing; an unknown consumer is no error, since the server may have cancelled it just now."""
+    tag = method.consumer_tag
+    branch = channel.consumers.pop(tag, None)
+    if branch is None:
+        channel.remove_consumer(tag)
+        channel.answer(method.nowait, BasicCancelOk(tag))
+        return
+
+    def cancelled(_: BasicCancelOk) -> None:
+        branch.consumers.pop(tag, None)
+        channel.answer(method.nowait, BasicCancelOk(tag))
+
+    channel.ask(branch, BasicCancel(tag, False), cancelled)
+
+
+def get(channel: FrontChannel, method: BasicGet) -> None:
+    """Give one message."""
+    name = channel.queue_name(method.queue)
+    channel.authorize("basic.get", {"queue": name})
+    channel.queue(name)
+    channel.getting_without_ack, channel.getting_from = method.no_ack, name
+
+    def given(answer: Method) -> None:
+        if not hasattr(answer, "delivery_tag"):  # a message is handed out when its content is here
+            channel.empty_gets += 1
+            channel.say(answer)
+
+    channel.ask(channel.branch(name), BasicGet(name, method.no_ack), given)
+
+
+def purge(channel: FrontChannel, method: QueuePurge) -> None:
+    """Drop what waits in a queue."""
+    name = channel.queue_name(method.queue)
+    channel.authorize("queue.purge", {"queue": name})
+    channel.queue(name)
+
+    def purged(answer: QueuePurgeOk) -> None:
+        note_purge(channel, name, answer.message_count)
+        channel.answer(method.nowait, answer)
+
+    channel.ask(channel.branch(name), QueuePurge(name), purged)
+
+
+def delete(channel: FrontChannel, method: QueueDelete) -> None:
+    """Delete a queue, in its shard and then in the catalog; a missing one is no error."""
+    name = channel.queue_name(method.queue)
+    channel.authorize("queue.delete", {"queue": name})
+    if name not in channel.home.queues:
+        channel.answer(method.nowait, QueueDeleteOk(0))
+        return
+    channel.queue(name)
+
+    def deleted(answer: QueueDeleteOk) -> None:
+        channel.note("queue.delete", {"queue": name, "count": answer.message_count})
+        channel.change(DeleteQueue(channel.vhost, name), lambda _: channel.answer(method.nowait, answer))
+
+    channel.ask(channel.branch(name), QueueDelete(name, method.if_unused, method.if_empty), deleted)
+
+
+def recover(channel: FrontChannel, method: BasicRecover) -> None:
+    """Deliver again what was not settled."""
+    _recover(channel, method.requeue, lambda: channel.say(BasicRecoverOk()))
+
+
+def recover_async(channel: FrontChannel, method: BasicRecoverAsync) -> None:
+    """The same without an answer."""
+    _recover(channel, method.requeue, lambda: None)
+
+
+def _recover(channel: FrontChannel, requeue: bool, then: Callable[[], None]) -> None:
+    if not requeue:
+        raise ProtocolError(Reply.NOT_IMPLEMENTED, "requeue=false")
+    kept = channel.transaction.settled if channel.transaction is not None else ()
+    if kept:
+        for tag in [each for each in channel.tags.through(0) if each not in kept]:
+            channel.settle_now(tag, False, REQUEUED)
+        then()
+        return
+    left = set(channel.branches.values())
+
+    def recovered(branch: Branch, _: Method) -> None:
+        channel.tags.take_back(branch)  # with what was on its way when the shard heard of it
+        left.discard(branch)
+        if not left:
+            then()
+
+    for branch in tuple(left):
+        channel.ask(branch, BasicRecover(True), partial(recovered, branch))
+    if not left:
+        then()
+
+
+def close(channel: FrontChannel, method: ChannelClose) -> None:
+    """The client is done with the channel: it is told so when every shard has taken back what it holds."""
+    if not channel.deaf:
+        channel.release()
+        channel.forget()
+        channel.front.when_closed(channel.number, lambda: channel.front.say(ChannelCloseOk(), channel.number))
+    else:
+        channel.say(ChannelCloseOk())
+
+
+def select(channel: FrontChannel, method: TxSelect) -> None:
+    """Collect from now on."""
+    if channel.confirming:
+        raise ProtocolError(Reply.PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
+    if channel.transaction is None:
+        channel.transaction, channel.transacting = FrontTransaction(channel), True
+    channel.say(TxSelectOk())
+
+
+def commit(channel: FrontChannel, method: TxCommit) -> None:
+    """Do what was collected; the answer says that every shard has it on its disks."""
+    if channel.transaction is None:
+        raise ProtocolError(Reply.PRECONDITION_FAILED, "channel is not transactional")
+    channel.transaction.commit()
+    channel.when_safe(lambda: channel.say(TxCommitOk()))
+
+
+HANDLERS: Handlers = {
+    **SINGLE,
+    BasicConsume: consume,
+    BasicCancel: cancel,
+    BasicGet: get,
+    BasicRecover: recover,
+    BasicRecoverAsync: recover_async,
+    ChannelClose: close,
+    QueueDelete: delete,
+    QueuePurge: purge,
+    TxCommit: commit,
+    TxSelect: select,
+}

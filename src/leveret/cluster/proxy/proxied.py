@@ -1,0 +1,298 @@
+"""A client of a front in a shard: a connection without a socket, let in by the node that the client came to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from leveret.cluster.proxy import claims
+from leveret.core.claims import gone
+from leveret.core.errors import BrokerClosed, InvalidArgument, JournalFailed
+from leveret.core.exchanges import Exchange
+from leveret.core.held import Held
+from leveret.core.queue import Queue
+from leveret.core.switch import Switch
+from leveret.core.topology import TRACE_EXCHANGE
+from leveret.protocols.amqp.channel import HANDLERS, Channel, Handlers
+from leveret.protocols.amqp.claimed import adopt, take_up
+from leveret.protocols.amqp.connection import Connection, Peer
+from leveret.protocols.amqp.frames import METHOD, FrameWriter
+from leveret.protocols.amqp.methods import QueueDeclare, QueueDeclareOk
+from leveret.protocols.amqp.state import Hold
+from leveret.security.authorisation import Role
+
+if TYPE_CHECKING:
+    from leveret.cluster.proxy.connection import Caller
+    from leveret.cluster.shards.shard import Shard
+    from leveret.protocols.amqp.subscriber import Subscriber
+
+
+EXPIRED_MS = 60_000  # after the end of a token, in which the front of a client says what becomes of it
+
+
+class Listener(Protocol):
+    """Who hears what a shard says to a client."""
+
+    def received(self, data: bytes) -> None:
+        """Frames for the client."""
+
+    def held(self, held: bool) -> None:
+        """The shard hears nothing more for a while, or again."""
+
+    def lost(self, reason: str) -> None:
+        """The shard has closed the connection."""
+
+
+def declare(channel: GuestChannel, method: QueueDeclare) -> None:
+    """Say what is in a queue, as a front asks; a queue without a name says that it has just gone."""
+    if method.passive and method.queue not in channel.home.queues:
+        channel.say(QueueDeclareOk("", 0, 0))
+    else:
+        HANDLERS[QueueDeclare](channel, method)
+
+
+GUEST_HANDLERS: Handlers = {**HANDLERS, QueueDeclare: declare}
+
+
+class GuestChannel(Channel):
+    """A channel whose deliveries may be older than the owner of the shard."""
+
+    handlers: Handlers = GUEST_HANDLERS
+
+    def __init__(self, connection: GuestConnection, number: int) -> None:
+        """Start without consumers."""
+        super().__init__(connection, number)
+        self.named = 0
+        """The last delivery of which the front knows what it is."""
+        self._claimed: dict[str, list[int]] = {}  # by consumer tag
+        self._incumbents = connection.shard.incumbents
+
+    def claim(self, payload: bytes, shard: Shard) -> None:
+        """Hold what the client holds, under the same tags; what is not there any more can be settled without effect."""
+        name, consumer, delivered = claims.claim_of(payload)
+        queue = self.home.queues.get(name)
+        for each in delivered:
+            if each.tag <= self.last_tag:
+                raise InvalidArgument(f"delivery {each.tag} is claimed after {self.last_tag}: is it another version?")
+            held = None if queue is None else shard.unclaimed.claim(queue, each)
+            take_up(self, each.tag, held or gone())
+            self._claimed.setdefault(consumer, []).append(each.tag)
+        self.named = self.last_tag
+
+    def authorize(self, verb: str, names: Mapping[Role, str], topic_key: str | None = None) -> None:
+        """Refuse what the user may not do; copies for the firehose are the front's, not the user's."""
+        if names.get("exchange") != TRACE_EXCHANGE or verb != "basic.publish":
+            super().authorize(verb, names, topic_key)
+
+    def check_exchange(self, name: str) -> Exchange:
+        """The exchange of that name; the front refuses what clients publish to that of the firehose."""
+        return self.home.exchange(name) if name == TRACE_EXCHANGE else super().check_exchange(name)
+
+    def add_consumer(self, subscriber: Subscriber, source: Queue) -> None:
+        """Start to push; what it holds already counts."""
+        self._incumbents.check(source, subscriber)
+        super().add_consumer(subscriber, source)
+        adopt(self, subscriber, self._claimed.pop(subscriber.tag, []))
+        self._incumbents.begun(source, subscriber)
+
+    def remove_consumer(self, tag: str) -> None:
+        """Stop to push."""
+        subscriber = self.subscribers.get(tag)
+        super().remove_consumer(tag)
+        if subscriber is not None:
+            self._incumbents.look(subscriber.queue)
+
+    def subscriber_cancelled(self, subscriber: Subscriber) -> None:
+        """A queue went away."""
+        super().subscriber_cancelled(subscriber)
+        queue: Any = subscriber.queue
+        self._incumbents.look(queue)
+
+
+class GuestConnection(Connection):
+    """The connection of a guest; it also hears what leveret.cluster.proxy.claims has."""
+
+    def __init__(self, shard: Shard, peer: Peer) -> None:
+        """Wait to be admitted."""
+        super().__init__(shard.hub, peer)
+        self.shard = shard
+        self._takes = True  # whether the client does
+        self._unsafe = 0  # how much of what it is to be told may be forgotten yet
+
+    def check_access(self) -> None:
+        """Cancel refused consumers; the front closes the connection if that is to end."""
+        for channel in tuple(self.channels.values()):
+            channel.check_consumers()
+
+    def has_expired(self, now_ms: int) -> bool:
+        """Whether the token has expired some time ago: until then it is the front that closes or renews it."""
+        return super().has_expired(now_ms - EXPIRED_MS)
+
+    def check_channel(self) -> None:
+        """Refuse nothing: the front has counted, and a client that comes back may be here twice for a moment."""
+
+    @property
+    def firehose(self) -> Switch:
+        """Off: the front traces what clients publish and get."""
+        return Switch()
+
+    def new_channel(self, number: int) -> GuestChannel:
+        """A channel of this connection."""
+        return GuestChannel(self, number)
+
+    def on_method(self, number: int, payload: bytes) -> None:
+        """A method came on an open channel."""
+        if payload.startswith(claims.CLAIM):
+            self.channels[number].claim(payload, self.shard)
+        else:
+            super().on_method(number, payload)
+
+    def on_frame(self, kind: int, number: int, payload: bytes) -> None:
+        """A frame came on a channel that is not open."""
+        if number or kind != METHOD or not payload.startswith(claims.CLASS):
+            super().on_frame(kind, number, payload)
+        elif payload.startswith(claims.SETTLE):
+            self._settle(payload)
+        elif payload.startswith(claims.IDENTITY):
+            self.renew(claims.identity_of(payload))
+        elif payload.startswith(claims.VERSION):
+            if not self.shard.knows(claims.number_of(payload), self._learnt):
+                self.hold(Hold.SHARD)
+        elif payload.startswith(claims.MARK):
+            durable = claims.numbered(claims.DURABLE, claims.number_of(payload))
+            self.hub.when_durable(partial(self._tell, durable), lazily=not claims.is_urgent(payload))
+
+    def _learnt(self, known: bool) -> None:
+        """This node knows the version that it was asked for, or cannot get to know it; not under a lock."""
+        if known:
+            with suppress(JournalFailed, BrokerClosed):  # the shard has gone meanwhile: its next owner is asked again
+                self.hub.finish(self, partial(self.let_go, Hold.SHARD))
+        else:
+            self.abort()
+
+    def _tell(self, payload: bytes) -> None:
+        self.outlet.method(0, payload)
+        self.outlet.note()
+
+    def _settle(self, payload: bytes) -> None:
+        """Settle what was settled before another owner had that on its disks; twice does no harm."""
+        how, name, delivered = claims.settlement_of(payload)
+        queue = None if self.home is None else self.home.queues.get(name)
+        if queue is not None:
+            for each in delivered:
+                self.shard.unclaimed.settle(queue, each, how)
+
+    def hold_back(self) -> None:
+        """Tell the client nothing more until all that was done so far is on the disks: it may count on it then."""
+        self._unsafe += 1
+        self.writable(self._takes)
+        self.hub.when_durable(self._is_safe)
+
+    def _is_safe(self) -> None:
+        self._unsafe -= 1
+        if not self._released:
+            self.writable(self._takes)
+
+    def writable(self, writable: bool) -> None:
+        """Whether the client takes more."""
+        self._takes = writable
+        super().writable(writable and not self._unsafe)
+
+    def names(self) -> bytes:
+        """Which messages the deliveries are that the front does not know of."""
+        writer = FrameWriter()
+        for channel in self.channels.values():
+            last = channel.last_tag
+            if last > channel.named:
+                for queue, records in channel.unacked.identities(last, channel.named):
+                    writer.method(channel.number, claims.names(queue, records))
+                channel.named = last
+        return writer.take()
+
+    def take_leases(self) -> Iterator[tuple[Held, int]]:
+        """What the channels hold, which they do not any more."""
+        for channel in self.channels.values():
+            for _, lease, held in channel.unacked.take_all():
+                if held.lease == lease and lease:
+                    yield held, lease
+
+    def leave(self) -> None:
+        """Have nothing any more and give nothing back: the next owner of the shard knows what was delivered."""
+        self.outlet.paused = True
+        self._released = True
+        self.channels.clear()
+
+
+class Guest:
+    """One client in one shard; the hub of the shard takes it for a socket."""
+
+    def __init__(self, shard: Shard, caller: Caller, listener: Listener) -> None:
+        """Open a connection."""
+        self._shard = shard
+        self._hub = shard.hub
+        self._listener = listener
+        self._held = False
+        self._gone = False
+        self._connection = GuestConnection(shard, caller.peer)
+        self._connection.socket = self
+        self._connection.local, self._connection.entrance = caller.local, caller.node
+        try:
+            with self._hub.locked():
+                self._connection.admit(caller.identity, caller.vhost, caller.client_properties)
+        except BaseException:
+            self._hub.connections.discard(self._connection)
+            raise
+
+    # For the client
+
+    def send(self, data: bytes) -> None:
+        """Frames of the client; a shard that cannot write any more takes none."""
+        try:
+            self._hub.receive(self._connection, data)
+        except (JournalFailed, BrokerClosed) as error:
+            self._fail(error)
+
+    def pause(self, paused: bool) -> None:
+        """Whether the client takes no more for now."""
+        self._connection.writable(not paused)
+
+    def close(self) -> None:
+        """The client has gone."""
+        self._gone = True
+        with suppress(JournalFailed, BrokerClosed):  # it has nothing to give back then
+            self._hub.lost(self._connection)
+
+    def cut_off(self) -> None:
+        """The node of the client cannot be reached any more: what the client holds is kept for a while."""
+        with suppress(JournalFailed, BrokerClosed), self._hub.locked():
+            self._shard.unclaimed.keep(self._connection.take_leases())
+            self._shard.incumbents.keep(self._connection)
+        self.close()
+
+    def _fail(self, error: Exception) -> None:
+        if not self._gone:
+            self._gone = True
+            self._listener.lost(str(error))
+
+    # For the shard
+
+    def flush(self) -> None:
+        """Hand over what the shard says, and before it which messages there are in it."""
+        if self._gone or not self._shard.may_tell(self):
+            return
+        data = self._connection.take_output()
+        if data:
+            self._listener.received(self._connection.names() + data)
+        if self._connection.finished:
+            self.abort()
+        elif self._held is self._connection.wants_input:
+            self._held = not self._held
+            self._listener.held(self._held)
+
+    def abort(self) -> None:
+        """The shard wants to hear no more."""
+        if not self._gone:
+            self.close()
+            self._listener.lost("the shard has closed the connection")

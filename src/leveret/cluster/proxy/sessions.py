@@ -1,0 +1,160 @@
+"""Clients of one node in shards of another: the same as in one process, with a link between.
+
+front: RemoteSession ---- link ---- RemoteListener: guest: shard
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from leveret.cluster.proxy.connection import Caller
+from leveret.cluster.proxy.proxied import Guest
+from leveret.cluster.rpc.link import DOWN
+from leveret.core.errors import InvalidArgument, NotFound
+from leveret.protocols.amqp.connection import Peer
+from leveret.security.identity import Identity
+
+if TYPE_CHECKING:
+    from leveret.cluster.proxy.shard_connection import Backend
+    from leveret.cluster.rpc.link import Link
+    from leveret.cluster.shards.shard import Shard
+    from leveret.security.users import Users
+
+QUESTION = b'{"version": 0}'  # which every node knows
+
+
+class RemoteSession:
+    """A way from a front to a shard of another node."""
+
+    def __init__(self, link: Link, backend: Backend, caller: Caller) -> None:
+        """Open it; what is to be said waits until the other node has let the client in, as it may not have the shard.
+
+        Whatever it answers to a question that is asked next: by then it has refused the client, or has not.
+        """
+        self._link = link
+        self._backend = backend
+        self._is_in = False
+        self._is_over = False
+        self._is_paused = False
+        backend.held(True)
+        self._number = link.open({"shard": backend.home, **told(caller)}, self)
+        link.ask(QUESTION, self._answered)
+
+    # For the front
+
+    def send(self, data: bytes) -> None:
+        """Give the shard frames."""
+        self._link.send(self._number, data)
+
+    def pause(self, paused: bool) -> None:
+        """Whether the client takes no more for now."""
+        self._link.pause(self._number, paused)
+
+    def close(self) -> None:
+        """The client has gone."""
+        self._link.end(self._number)
+
+    # From the link
+
+    def _answered(self, answer: bytes | None) -> None:
+        """The other node has let the client in, if it has not said the opposite; None: the link is down."""
+        if answer is not None and not self._is_over:
+            self._is_in = True
+            self._backend.held(self._is_paused)
+
+    def heard(self, data: bytes) -> None:
+        """The shard says something."""
+        self._backend.received(data)
+
+    def paused(self, paused: bool) -> None:
+        """The shard hears nothing more for a while, or again."""
+        self._is_paused = paused
+        self._backend.held(paused or not self._is_in)
+
+    def ended(self, reason: str) -> None:
+        """The shard is not there any more, or never was."""
+        self._is_over = True
+        if self._is_in:
+            self._backend.lost(reason)
+        else:
+            self._backend.turned_away()
+
+
+class RemoteListener:
+    """The other end: a guest in a shard of this node, whose client is elsewhere."""
+
+    def __init__(self, link: Link, number: int, shard: Shard, caller: Caller) -> None:
+        """Let the client in."""
+        self._link = link
+        self._number = number
+        self._shard = shard
+        self._guest = Guest(shard, caller, self)
+        shard.guests.add(self)
+
+    # From the link
+
+    def heard(self, data: bytes) -> None:
+        """The client says something."""
+        self._guest.send(data)
+
+    def paused(self, paused: bool) -> None:
+        """The client takes no more for a while, or again."""
+        self._guest.pause(paused)
+
+    def ended(self, reason: str) -> None:
+        """The client has gone, or its node."""
+        self._shard.guests.discard(self)
+        if reason == DOWN:
+            self._guest.cut_off()
+        else:
+            self._guest.close()
+
+    # From the guest
+
+    def received(self, data: bytes) -> None:
+        """The shard says something."""
+        self._link.send(self._number, data)
+
+    def held(self, held: bool) -> None:
+        """The shard hears nothing more for a while, or again."""
+        self._link.pause(self._number, held)
+
+    def lost(self, reason: str) -> None:
+        """The shard has closed the connection."""
+        self._shard.guests.discard(self)
+        self._link.end(self._number, reason)
+
+    def leave(self, reason: str) -> None:
+        """This node has the shard no more."""
+        self.ended(reason)
+        self._link.end(self._number, reason)
+
+
+def told(caller: Caller) -> dict[str, Any]:
+    """A caller as another node is told of it."""
+    peer = caller.peer
+    return {
+        "identity": caller.identity.to_list(),
+        "vhost": caller.vhost,
+        "peer": [peer.host, peer.port, peer.tls, peer.certificate_name],
+        "local": caller.local,
+        "node": caller.node,
+        "name": caller.client_properties.get("connection_name"),
+        "capabilities": caller.client_properties.get("capabilities", {}),
+    }
+
+
+def caller_of(request: dict[str, Any], users: Users) -> Caller:
+    """The reverse; raises what another node should not have said."""
+    try:
+        properties = {"connection_name": request["name"], "capabilities": dict(request["capabilities"])}
+        host, port = request["local"]
+        came = (str(host), int(port)), str(request["node"])
+        identity = Identity.from_list(request["identity"])
+        if identity.local:
+            users.get(identity.user)  # refused if this node knows already that the user was deleted
+        return Caller(Peer(*request["peer"]), identity, str(request["vhost"]), properties, *came)
+    except NotFound:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidArgument(f"no caller: {error}") from None

@@ -1,0 +1,307 @@
+"""What one client's connection has in one shard: a connection there, whose frames go both ways through a session.
+
+A session is a way to the owner of the shard: a call in this process, or a link to another node. While there is none
+(the shard changes its owner) what the client says to the shard waits here, in its order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from leveret.cluster.proxy.claims import (
+    CLASS,
+    DURABLE,
+    NAMES,
+    VERSION,
+    identity,
+    mark,
+    number_of,
+    numbered,
+    settlements,
+)
+from leveret.cluster.proxy.relay import Conduit
+from leveret.cluster.proxy.shard_channel import Branch
+from leveret.protocols.amqp.codec import decode, encode
+from leveret.protocols.amqp.frames import BODY, HEADER, METHOD, FrameWriter
+from leveret.protocols.amqp.methods import (
+    ChannelClose,
+    ChannelCloseOk,
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionUnblocked,
+    Method,
+)
+
+if TYPE_CHECKING:
+    from leveret.cluster.proxy.connection import FrontConnection
+    from leveret.security.identity import Identity
+
+BODY_SIZE_AT = 4
+HAS_CONTENT = frozenset((b"\0\x3c\0\x32", b"\0\x3c\0\x3c", b"\0\x3c\0\x47"))  # basic.return, deliver and get-ok
+
+
+class Session(Protocol):
+    """A way to the owner of a shard."""
+
+    def send(self, data: bytes) -> None:
+        """Give it frames."""
+
+    def pause(self, paused: bool) -> None:
+        """Whether the client takes no more for now."""
+
+    def close(self) -> None:
+        """The client has gone."""
+
+
+class Arriving:
+    """A method whose content is still to come."""
+
+    __slots__ = ("method", "missing_bytes", "parts")
+
+    def __init__(self, method: bytes) -> None:
+        """First comes the header, which says how long the body is."""
+        self.method = method
+        self.parts: list[bytes] = []
+        self.missing_bytes = 0
+
+
+class Backend(Conduit):
+    """One connection in one shard; its frames are taken apart in relay.pyx."""
+
+    def __init__(self, connection: FrontConnection, home: str) -> None:
+        """Nothing is sent before there is a session."""
+        super().__init__(connection)
+        self.home = home
+        self._session: Session | None = None
+        self.busy = False
+        """Whether the shard hears nothing for now."""
+        self.durable_mark = 0
+        """Everything that was settled before this mark is durable."""
+        self._reset()
+
+    def _reset(self) -> None:
+        """Begin anew on both ends."""
+        self.begin()
+        self._retold_bytes = 0
+        self._arriving: dict[int, Arriving] = {}
+        self._is_marked = False
+        self._version = 0
+
+    @property
+    def attached(self) -> bool:
+        """Whether there is a way to the shard."""
+        return self._session is not None
+
+    @property
+    def hears(self) -> bool:
+        """Whether the shard can be told something now."""
+        return self._session is not None and not self.busy
+
+    @property
+    def unsent_bytes(self) -> int:
+        """How much of what the client has said waits until it can be."""
+        return 0 if self.hears else self.writer.pending_bytes - self._retold_bytes
+
+    # Out
+
+    def flush(self, *, urgent: bool = False) -> None:
+        """Hand over what was said; not under a lock. `urgent`: let what was settled be durable soon."""
+        self.noted = False
+        if urgent and self.unsure:
+            self._ask_mark(urgent=True)
+        if self._session is not None and (urgent or not self.busy) and self.writer.pending_bytes:
+            self._mark()
+            self._retold_bytes = 0
+            self._session.send(self._preface() + self.writer.take())
+
+    def _preface(self) -> bytes:
+        """What the shard has to know before it hears the rest: queues that are newer than its definitions."""
+        version = self.connection.node.version
+        if version == self._version:
+            return b""
+        self._version = version
+        writer = FrameWriter()
+        writer.method(0, numbered(VERSION, version))
+        return writer.take()
+
+    # Settlements, which are lost with the shard until they are durable
+
+    def _mark(self) -> None:
+        """Ask when all of them are durable, one question at a time."""
+        if self.unsure and not self._is_marked:
+            self._ask_mark(urgent=False)
+
+    def _ask_mark(self, *, urgent: bool) -> None:
+        self._is_marked = True
+        self.last_mark += 1
+        self.writer.method(0, mark(self.last_mark, urgent=urgent))
+
+    def renew(self, renewed: Identity) -> None:
+        """Let the shard know what the client may do from now on."""
+        self.writer.method(0, identity(renewed))
+        self.note()
+
+    def hurry(self) -> int:
+        """Let what was settled be durable soon; gives the mark that will say so, 0: it is."""
+        if not self.unsure:
+            return 0
+        self._ask_mark(urgent=True)
+        self.note()
+        return self.last_mark
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether all that was settled is durable."""
+        return not self.unsure
+
+    def _durable(self, number: int) -> None:
+        """Everything up to a mark is durable."""
+        self.unsure.forget(number)
+        self.durable_mark = number
+        self._is_marked = False
+        if self.unsure:
+            self._mark()
+            self.note()
+        self.connection.settled()
+
+    def _settle_again(self) -> None:
+        """Tell the next owner what the one before it may not have written."""
+        for payload in settlements(self.unsure.renumber(self.last_mark + 1)):
+            self.writer.method(0, payload)
+
+    # In
+
+    def on_frame(self, kind: int, number: int, payload: bytes) -> None:
+        """A frame came from the shard that is not part of a whole delivery."""
+        if kind == METHOD:
+            self._method(number, payload)
+        elif kind in (HEADER, BODY) and number in self._arriving:
+            self._part(number, kind, payload)
+
+    def _method(self, number: int, payload: bytes) -> None:
+        if payload[:4] in HAS_CONTENT:
+            self._arriving[number] = Arriving(payload)
+        elif payload.startswith(CLASS):
+            self._told(number, payload)
+        elif number == 0:
+            method = decode(payload)
+            if isinstance(method, ConnectionClose):
+                self.connection.refused(method)
+            elif isinstance(method, ConnectionBlocked | ConnectionUnblocked):
+                self.connection.blocked_by(self, method)
+        else:
+            self._heard(number, decode(payload))
+
+    def _told(self, number: int, payload: bytes) -> None:
+        """The shard says something that is not for the client."""
+        if payload.startswith(NAMES) and number in self.branches and number not in self.closing:
+            self.branches[number].names.learn(payload)
+        elif payload.startswith(DURABLE):
+            self._durable(number_of(payload))
+
+    def _part(self, number: int, kind: int, payload: bytes) -> None:
+        """A header or a piece of a body; the last one makes it whole."""
+        arriving = self._arriving[number]
+        arriving.parts.append(payload)
+        if kind == HEADER:
+            arriving.missing_bytes = int.from_bytes(payload[BODY_SIZE_AT : BODY_SIZE_AT + 8], "big")
+        else:
+            arriving.missing_bytes -= len(payload)
+        if not arriving.missing_bytes:
+            del self._arriving[number]
+            branch = self.branches.get(number)
+            if branch is not None and number not in self.closing:
+                parts = arriving.parts
+                self.connection.came(branch, arriving.method, b"".join(parts), len(parts[0]))
+
+    def _heard(self, number: int, method: Method) -> None:
+        """A method without content came on a channel."""
+        if isinstance(method, ChannelClose):
+            self.writer.method(number, encode(ChannelCloseOk()))
+            self.note()
+        if number in self.closing:
+            # If both ends close a channel at once, the shard answers nevertheless.
+            if isinstance(method, ChannelCloseOk):
+                self._closed(number)
+            return
+        branch = self.branches.get(number)
+        if branch is not None:
+            self.connection.heard(branch, method)
+
+    # Channels
+
+    def branch(self, number: int, prefetch: int) -> Branch:
+        """The channel of that number, opened if need be."""
+        found = self.branches.get(number)
+        if found is None:
+            found = self.branches[number] = Branch(self, number, prefetch)
+        return found
+
+    def close(self, branch: Branch) -> None:
+        """The client is done with a channel; what still comes on it is dropped."""
+        self.branches.pop(branch.number, None)
+        self._arriving.pop(branch.number, None)
+        self.closing[branch.number] = self.closing.get(branch.number, 0) + 1
+        branch.close()
+
+    def forget(self, branch: Branch) -> None:
+        """The shard has closed a channel."""
+        self.branches.pop(branch.number, None)
+        self._arriving.pop(branch.number, None)
+
+    def _closed(self, number: int) -> None:
+        self.closing[number] -= 1
+        if not self.closing[number]:
+            del self.closing[number]
+        self.connection.branch_closed()
+
+    # Sessions: what they tell, not under a lock
+
+    def received(self, data: bytes) -> None:
+        """Frames came from the shard."""
+        self.connection.receive_from(self, data)
+
+    def held(self, held: bool) -> None:
+        """The shard hears nothing more for a while, or again."""
+        self.busy = held
+        self.connection.held_by(self)
+
+    def lost(self, reason: str) -> None:
+        """There is no way to the shard any more."""
+        self.busy = False
+        self.connection.lost_backend(self)
+
+    def turned_away(self) -> None:
+        """There was no way to the shard: nothing was said to anybody, and all of it waits for its owner."""
+        self.connection.turned_away(self)
+
+    def attach(self, session: Session) -> None:
+        """There is a way to the shard: what was said meanwhile is sent."""
+        self._session = session
+        self.note()
+
+    def wait(self) -> None:
+        """The shard has another owner than was believed, who is looked for."""
+        self._session = None
+        self.busy = False
+
+    def detach(self) -> None:
+        """The shard has lost its owner, and with it all that it knew of this client: tell the next one."""
+        self._session = None
+        self.closing.clear()
+        self._reset()
+        self._settle_again()
+        for branch in self.branches.values():
+            branch.reopen(self.connection.held(branch))
+        self._retold_bytes = self.writer.pending_bytes
+
+    def pause(self, paused: bool) -> None:
+        """Whether the client takes no more for now."""
+        if self._session is not None:
+            self._session.pause(paused)
+
+    def end(self) -> None:
+        """The client has gone."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()

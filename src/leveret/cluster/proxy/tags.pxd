@@ -1,0 +1,20 @@
+from cpython.object cimport PyObject
+from libc.stdint cimport uint64_t
+
+from leveret.cluster.proxy.names cimport Name
+
+cdef struct Delivery:
+    uint64_t tag            # that the client has
+    PyObject* branch        # where it came from; NULL: settled
+    uint64_t inner          # the tag that the shard has given
+    PyObject* consumer      # the tag of the consumer
+    bint lost               # its shard has taken it back
+    Name name               # without a queue: the message is unknown
+
+cdef class Tags:
+    cdef Delivery* slots
+    cdef Py_ssize_t first, end, count, capacity
+    cdef int push(self, uint64_t tag, uint64_t inner, object branch, str consumer, const Name* name) except -1
+    cdef Py_ssize_t find(self, uint64_t tag) except -1
+    cdef Py_ssize_t place(self, uint64_t tag) noexcept
+    cdef void drop(self, Py_ssize_t index) noexcept

@@ -1,0 +1,1 @@
+"""Peer links: one authenticated connection between two nodes, with streams and calls on it."""

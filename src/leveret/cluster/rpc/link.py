@@ -1,0 +1,348 @@
+"""A link between two nodes: one connection, on which both open conversations once they are authenticated.
+
+dial or accept -> handshake (leveret.cluster.rpc.handshake) -> up, PING both ways -> ... -> down: every conversation
+ends
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol, TypeVar, cast
+
+from leveret.cluster.rpc import wire
+from leveret.cluster.rpc.handshake import REASON_CHARACTERS_MAX, Handshake, Refused
+from leveret.cluster.rpc.wire import Kind, Message
+from leveret.core.errors import InvalidArgument, LeveretError
+from leveret.observability.logs import Log
+from leveret.security.mutual_tls import channel_binding
+
+HANDSHAKE_S = 10.0
+BEAT_S = 1.0
+SILENT_BEATS_MAX = 4  # beats of ours, not seconds: a node that stood still itself hears first what has come meanwhile
+UNSENT_BYTES_HIGH = 4 << 20  # what waits for a slow peer before its conversations pause, and letters in outboxes
+PIECE_BYTES = 1 << 20  # of what is said at once: what others say comes in between
+DOWN = "the link is down"  # why a conversation ends if neither side has ended it
+LOST = "its connection was lost"
+SILENT = f"it has said nothing for {BEAT_S * (SILENT_BEATS_MAX + 1):g} s"
+
+T = TypeVar("T")
+LOG = Log("node")
+
+
+class Conversation(Protocol):
+    """One end of a conversation."""
+
+    def heard(self, data: bytes) -> None:
+        """The other end says something."""
+
+    def paused(self, paused: bool) -> None:
+        """The other end, or the link, wants to hear no more for a while, or again."""
+
+    def ended(self, reason: str) -> None:
+        """The other end has nothing more to say, or the link is down."""
+
+
+class Peers(Protocol):
+    """What a link needs of its node."""
+
+    name: str
+    cluster: str
+    keys: tuple[bytes, ...]
+    """By which nodes prove that they know the cluster's secret, the current one first."""
+
+    def up(self, link: Link) -> None:
+        """Another node is reached."""
+
+    def down(self, link: Link) -> None:
+        """It is not any more."""
+
+    def opened(self, link: Link, number: int, request: dict[str, Any]) -> Conversation:
+        """Another node opens a conversation; raises what is refused."""
+
+    def asked(self, link: Link, request: bytes, answer: Callable[[bytes], None]) -> None:
+        """Another node asks for something."""
+
+
+class Link(asyncio.Protocol):
+    """One connection to another node."""
+
+    def __init__(self, peers: Peers, calls: str | None) -> None:
+        """Of a node that calls another one, or is called."""
+        self.peer = ""
+        self._peers = peers
+        self._calls = calls
+        self._transport: asyncio.Transport | None = None
+        self._reader = wire.Reader()
+        self._handshake: Handshake | None = None
+        self._known = False
+        self._refused = False
+        self._conversations: dict[int, Conversation] = {}
+        self._answers: dict[int, Callable[[bytes | None], None]] = {}
+        # Both ends number what they begin, one by odd numbers, the other by even ones.
+        self._last_number = 2 if calls is None else 1
+        self._slow = False
+        self._unheard: set[int] = set()  # conversations whose other end wants to hear no more for a while
+        self.received_bytes = 0
+        self.sent_bytes = 0
+        self.why_down = LOST
+        """What it will have ended by, unless something else is said first."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._silent_beats = 0
+        self._decided = asyncio.Event()
+
+    async def introduced(self) -> bool:
+        """Whether the other node has let us in, as soon as that is known."""
+        await self._decided.wait()
+        return self.is_up
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the other node was let in, or is gone."""
+        return self._decided.is_set()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the other node is who it says it is, and can be talked to."""
+        return self._known and self._transport is not None
+
+    @property
+    def certificate(self) -> bytes | None:
+        """The certificate (DER) that the other node has shown; None: none, or the link is down."""
+        tls = None if self._transport is None else self._transport.get_extra_info("ssl_object")
+        return None if tls is None else tls.getpeercert(binary_form=True)
+
+    # From the loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin the handshake; it has a deadline."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=UNSENT_BYTES_HIGH)
+        self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_S, self.close)
+        own = (self._peers.name, self._peers.cluster, self._peers.keys, self._calls)
+        try:
+            binding = channel_binding(self._transport.get_extra_info("ssl_object"))
+            self._handshake = Handshake(*own, binding, lambda kind, payload: self._say(kind, 0, payload))
+        except LeveretError as error:
+            self._refuse(error)
+
+    def data_received(self, data: bytes) -> None:
+        """Do what the other node says; what it should not have said ends the link."""
+        if self._refused:
+            return
+        self.received_bytes += len(data)
+        self._silent_beats = 0
+        try:
+            for message in self._reader.feed(data):
+                self._handle(message)
+        except LeveretError as error:
+            self._refuse(error)
+
+    def _refuse(self, error: LeveretError) -> None:
+        """End the link; tell the other node why if it does not know. The deadline ends one that does not go."""
+        LOG.warning("link refused", peer=self.peer or self._calls, reason=error)
+        self.why_down = str(error)
+        self._refused = True
+        if self._known or isinstance(error, Refused) or self._transport is None:
+            self.close()
+            return
+        self._say(Kind.CLOSE, 0, str(error)[:REASON_CHARACTERS_MAX].encode(errors="replace"))
+        self._transport.close()
+
+    def pause_writing(self) -> None:
+        """The other node is slow."""
+        self._slow = True
+        for each in list(self._conversations.values()):
+            each.paused(True)
+
+    def resume_writing(self) -> None:
+        """It is not any more."""
+        self._slow = False
+        for number, each in list(self._conversations.items()):
+            if number not in self._unheard:
+                each.paused(False)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The link is down, and everything on it."""
+        if self._timer is not None:
+            self._timer.cancel()
+        was_up, self._transport = self.is_up, None
+        self._decided.set()
+        conversations, self._conversations = self._conversations, {}
+        answers, self._answers = self._answers, {}
+        for each in conversations.values():
+            self._tell(each.ended, DOWN)
+        for answer in answers.values():
+            self._tell(answer, None)
+        if was_up:
+            LOG.info("link down", peer=self.peer)
+            self._peers.down(self)
+
+    def _tell(self, hear: Callable[[T], None], what: T) -> None:
+        """Tell one of many; if it fails at that, the others are told all the same."""
+        try:
+            hear(what)
+        except Exception as error:
+            LOG.error("link ended badly", error, peer=self.peer)
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _beat(self) -> None:
+        """Say that we are there; hang up when the other node says nothing, which TCP would do after minutes."""
+        if self._silent_beats > SILENT_BEATS_MAX:
+            LOG.warning("link silent", peer=self.peer)
+            self.why_down = SILENT
+            self.close()
+            return
+        self._silent_beats += 1
+        self._say(Kind.PING, 0)
+        self._timer = asyncio.get_running_loop().call_later(BEAT_S, self._beat)
+
+    # Conversations
+
+    def open(self, request: dict[str, Any], conversation: Conversation) -> int:
+        """Begin a conversation; give its number."""
+        number = self._next_number()
+        if self._transport is None:
+            asyncio.get_running_loop().call_soon(conversation.ended, DOWN)
+            return number
+        self._say(Kind.OPEN, number, wire.packed(request))
+        self._begin(number, conversation)
+        return number
+
+    def _begin(self, number: int, conversation: Conversation) -> None:
+        self._conversations[number] = conversation
+        if self._slow:
+            conversation.paused(True)
+
+    def send(self, number: int, data: bytes) -> None:
+        """Say something, in pieces if it is long."""
+        if len(data) <= PIECE_BYTES:
+            self._say(Kind.DATA, number, data)
+            return
+        for start in range(0, len(data), PIECE_BYTES):
+            self._say(Kind.DATA, number, data[start : start + PIECE_BYTES])
+
+    def pause(self, number: int, paused: bool) -> None:
+        """Ask the other end to say no more for a while, or to go on."""
+        self._say(Kind.PAUSE if paused else Kind.RESUME, number)
+
+    def end(self, number: int, reason: str = "") -> None:
+        """Have nothing more to say."""
+        if self._conversations.pop(number, None) is not None:
+            self._unheard.discard(number)
+            self._say(Kind.CLOSE, number, reason.encode())
+
+    def ask(self, request: bytes, answered: Callable[[bytes | None], None]) -> None:
+        """Ask something; the answer is None when the link goes down before it comes, or is."""
+        if self._transport is None:
+            asyncio.get_running_loop().call_soon(answered, None)
+            return
+        if wire.is_too_long(request):
+            answered(wire.too_long(request))
+            return
+        number = self._next_number()
+        self._answers[number] = answered
+        self._say(Kind.ASK, number, request)
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether much waits to be sent."""
+        return self._slow
+
+    def _next_number(self) -> int:
+        """A number that nothing under way has: a link may last for longer than there are any."""
+        while True:
+            self._last_number = (self._last_number + 2) % wire.NUMBERS
+            if self._last_number not in self._conversations and self._last_number not in self._answers:
+                return self._last_number
+
+    def _say(self, kind: Kind, number: int, payload: bytes = b"") -> None:
+        if self._transport is not None:
+            data = wire.encode(kind, number, payload)
+            self.sent_bytes += len(data)
+            self._transport.write(data)
+
+    # What the other node says
+
+    def _handle(self, message: Message) -> None:
+        if not self._known:
+            self._authenticate(message)
+        elif message.kind is Kind.OPEN:
+            self._open(message.number, message.payload)
+        elif message.kind is Kind.ASK:
+            self._answer(message.number, message.payload)
+        elif message.kind is Kind.PING:
+            return
+        elif message.kind is Kind.ANSWER:
+            answered = self._answers.pop(message.number, None)
+            if answered is not None:
+                answered(message.payload)
+        elif message.kind is not Kind.UNKNOWN:
+            self._talk(message)
+
+    def _answer(self, number: int, request: bytes) -> None:
+        """Answer a question; one that this node does not understand is refused, and ends nothing."""
+        answer = partial(self._tell_answer, number)
+        try:
+            self._peers.asked(self, request, answer)
+        except Exception as error:  # whatever is wrong with it: others talk on this link, too
+            LOG.warning("question refused", peer=self.peer, reason=error)
+            answer(wire.refusal(error))
+
+    def _tell_answer(self, number: int, answer: bytes) -> None:
+        self._say(Kind.ANSWER, number, wire.too_long(answer) if wire.is_too_long(answer) else answer)
+
+    def _talk(self, message: Message) -> None:
+        """Go on with a conversation; one that has just ended needs to hear nothing more."""
+        found = self._conversations.get(message.number)
+        if found is None:
+            return
+        if message.kind is Kind.DATA:
+            found.heard(message.payload)
+        elif message.kind is Kind.CLOSE:
+            del self._conversations[message.number]
+            self._unheard.discard(message.number)
+            found.ended(message.payload.decode(errors="replace"))
+        elif message.kind is Kind.PAUSE:
+            self._unheard.add(message.number)
+            found.paused(True)
+        elif message.kind is Kind.RESUME:
+            self._unheard.discard(message.number)
+            if not self._slow:
+                found.paused(False)
+
+    def _open(self, number: int, payload: bytes) -> None:
+        """Begin a conversation, unless it is refused, or this node does not understand what it is about."""
+        if number in self._conversations:
+            raise InvalidArgument(f"node '{self.peer}' opens conversation {number} twice")
+        try:
+            self._begin(number, self._peers.opened(self, number, wire.unpacked(payload)))
+        except Exception as error:  # whatever is wrong with it: others talk on this link, too
+            if not isinstance(error, LeveretError):
+                LOG.error("conversation refused", error, peer=self.peer)
+            self._say(Kind.CLOSE, number, str(error).encode())
+
+    # The handshake
+
+    def _authenticate(self, message: Message) -> None:
+        """Go on with the handshake; when it is done, let the node use the link."""
+        assert self._handshake is not None, "nothing is received before there is a connection"
+        try:
+            self._handshake.receive(message)
+        finally:
+            self.peer = self._handshake.peer
+        if not self._handshake.is_done:
+            return
+        self._known, self._handshake = True, None
+        self._decided.set()
+        self._reader.bytes_max = wire.MESSAGE_BYTES_MAX
+        if self._timer is not None:
+            self._timer.cancel()
+        self._beat()
+        LOG.info("link up", peer=self.peer)
+        self._peers.up(self)

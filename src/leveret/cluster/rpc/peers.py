@@ -1,0 +1,177 @@
+"""The other nodes of a cluster, and the links to them: of two nodes the one with the lower name calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from leveret.cluster.rpc.link import Link
+from leveret.cluster.rpc.peer_listener import PeerListener
+from leveret.observability.logs import Log
+from leveret.security.peers import is_loopback
+
+if TYPE_CHECKING:
+    from leveret.security.mutual_tls import MutualTls
+
+DIAL_S = 2.0
+PAUSE_S, PAUSE_S_MAX = 0.1, 1.0  # before a node is called again that could not be reached, the first time and later
+REFUSED = "it refuses connections"
+LATE = f"it has not taken a connection for {DIAL_S:g} s"
+NO_ADDRESS = "its address is unknown"
+NO_TLS = "it is on another machine, and there is no TLS"
+NEVER = "it has never been reached"
+
+LOG = Log("node")
+
+
+class Owners(Protocol):
+    """Who has which shard."""
+
+    def owner_of(self, home: str) -> str | None:
+        """The node that serves a shard; None: no node does now."""
+
+    def address_of(self, node: str) -> tuple[str, int] | None:
+        """Where a node can be reached by others; None: it is not there."""
+
+    def nodes(self) -> list[str]:
+        """Who is there."""
+
+
+class Neighbours:
+    """Those of one node."""
+
+    def __init__(self, name: str, owners: Owners, link: Callable[[str | None], Link]) -> None:
+        """`link` makes one end of a link: of the one who calls a node of that name, or of one who is called."""
+        self.links: dict[str, Link] = {}
+        self.tls: MutualTls | None = None
+        """What links are encrypted with; None: they are not, and lead to this machine only."""
+        self.plain_remote = False
+        """Whether they may lead elsewhere nevertheless."""
+        self._name = name
+        self._owners = owners
+        self._link = link
+        self._ended: Counter[tuple[str, str]] = Counter()
+        self._calls: dict[str, asyncio.Task[None]] = {}
+        self._failures: Counter[str] = Counter()
+        self._whys: dict[str, str] = {}
+        """What was last in the way of those that are not reached."""
+        self._loop = asyncio.get_running_loop()
+        self.listener: PeerListener | None = None
+
+    # Coming and going
+
+    def listen(self, host: str, port: int) -> int:
+        """Listen for other nodes; gives the port."""
+        self.listener = PeerListener(host, port, self.tls, lambda: self._link(None))
+        return self.listener.port
+
+    async def leave(self) -> None:
+        """Call no node any more."""
+        calls = list(self._calls.values())
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+
+    def close_revoked(self) -> None:
+        """Close the links to nodes whose certificates are revoked."""
+        crl = None if self.tls is None else self.tls.crl
+        for link in list(self.links.values()):
+            certificate = link.certificate
+            if crl is not None and certificate is not None and crl.revokes(certificate):
+                LOG.warning("link closed", peer=link.peer, reason="the certificate of the node is revoked")
+                link.close()
+
+    def hang_up(self) -> None:
+        """Hear no node any more."""
+        if self.listener is not None:
+            self.listener.close()
+        for link in self.links.values():
+            link.close()
+
+    # Calling
+
+    def look(self) -> None:
+        """Call the nodes that are there and not reached."""
+        present = self._owners.nodes()
+        for name in present:
+            if self._name < name and name not in self.links and name not in self._calls:
+                self._calls[name] = self._loop.create_task(self._call(name))
+        for known in (self._failures, self._whys):
+            for gone in known.keys() - set(present):
+                del known[gone]
+
+    async def _call(self, name: str) -> None:
+        """Call a node; when it cannot be reached, or refuses, let some time pass before the next call."""
+        try:
+            why = await self._reach(name)
+            if why is None:
+                del self._failures[name]
+            else:
+                self._whys[name] = why
+                self._failures[name] += 1
+                await asyncio.sleep(min(PAUSE_S * 2 ** self._failures[name], PAUSE_S_MAX))
+        finally:
+            del self._calls[name]
+
+    async def _reach(self, name: str) -> str | None:
+        """Why a node has not let us in; None: it has."""
+        address = self._owners.address_of(name)
+        if address is None:
+            return NO_ADDRESS
+        if not self._may_call(address[0]):
+            return NO_TLS
+        calling = None if self.tls is None else self.tls.calling
+        try:
+            async with asyncio.timeout(DIAL_S):
+                _, link = await self._loop.create_connection(lambda: self._link(name), *address, ssl=calling)
+        except OSError as error:
+            why = REFUSED if isinstance(error, ConnectionRefusedError) else str(error) or LATE
+            LOG.info("node not reached", node=name, reason=why)
+            return why
+        try:
+            return None if await link.introduced() else link.why_down
+        except BaseException:
+            link.close()
+            raise
+
+    def why_down(self, name: str) -> str:
+        """Why a node is not reached."""
+        return self._whys.get(name, NEVER)
+
+    def _may_call(self, host: str) -> bool:
+        """Whether what is said to a host cannot be read on the way, or may be."""
+        if self.tls is not None or self.plain_remote or is_loopback(host):
+            return True
+        LOG.warning("node not called", host=host, reason="no TLS", advice="give cluster_tls_cert, or cluster_plain")
+        return False
+
+    # What links tell
+
+    def up(self, link: Link) -> None:
+        """Another node is reached; of two links to it the later one is used."""
+        previous = self.links.get(link.peer)
+        self.links[link.peer] = link
+        if previous is not None:
+            previous.close()
+        self._loop.call_soon(self.close_revoked)  # its handshake may have begun before a list was there
+
+    def down(self, link: Link) -> None:
+        """Another node is not reached any more."""
+        if self.links.get(link.peer) is link:
+            del self.links[link.peer]
+            self._whys[link.peer] = link.why_down
+        self._ended.update(_bytes_of(link))
+
+    def bytes(self) -> Counter[tuple[str, str]]:
+        """What has passed between this node and each other one, by direction."""
+        found = Counter(self._ended)
+        for link in self.links.values():
+            found.update(_bytes_of(link))
+        return found
+
+
+def _bytes_of(link: Link) -> dict[tuple[str, str], int]:
+    """What has passed on a link."""
+    return {(link.peer, "received"): link.received_bytes, (link.peer, "sent"): link.sent_bytes}

@@ -1,0 +1,1 @@
+"""Cross-shard transfer: a transactional outbox, and a sender for each destination."""

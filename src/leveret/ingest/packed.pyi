@@ -1,0 +1,32 @@
+from enum import IntEnum
+
+from leveret.core.publish import Publisher
+from leveret.core.queue import Queue
+from leveret.ingest.cells import Numbers, Texts
+
+class Kind(IntEnum):
+    SHORT_STRING = 0
+    OCTET = 1
+    LONG = 2
+    DIGITS = 3
+
+class Field:
+    def __init__(self, place: int, kind: Kind, common: bytes, column: Texts | Numbers | None) -> None: ...
+
+class Packed:
+    longest: int
+    def __init__(
+        self,
+        bodies: Texts,
+        fields: list[Field],
+        *,
+        priority: int,
+        delay_ms: int | None,
+        ttl_ms: int | None,
+        group: int,
+        priorities: Numbers | None = None,
+        delays: Numbers | None = None,
+        ttls: Numbers | None = None,
+    ) -> None: ...
+    def end_of(self, first: int, rows_max: int, bytes_max: int) -> int: ...
+    def publish(self, publisher: Publisher, queue: Queue, first: int, end: int) -> None: ...

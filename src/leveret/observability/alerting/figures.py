@@ -1,0 +1,137 @@
+"""Figures of a queue at work, under the names that rules have for them.
+
+What can be read off a queue is read when a rule asks for it. What is counted over time (failures, dead letters,
+processing times) or needs a memory (since when nothing was taken) is kept for the queues where something happens.
+"""
+
+from collections.abc import Callable
+
+from leveret.core.histogram import BOUNDS, quantile
+from leveret.core.queue import Queue
+from leveret.core.tally import column, oldest_ms, times
+from leveret.observability.alerting.windows import BucketWindow, Window
+from leveret.observability.statistics import DEATHS
+
+HOUR_MS = 3_600_000
+LATELY_MS = 300_000  # over which failed deliveries are compared with others, and processing times are taken
+WIDTHS_MS = (HOUR_MS, LATELY_MS, LATELY_MS)
+QUICK_BUCKETS = 8  # of processing times under QUICK_MS: a queue without others needs no memory of them
+QUICK_MS = BOUNDS[QUICK_BUCKETS - 1]
+
+FAILED = (
+    "rejected",
+    "nacked",
+    "timed_out",
+)  # not delivery_limit: what dies of it was given back, and is counted there
+
+Counts = tuple[int, int, int, int]
+"""Of a queue since the process began: what died, failed deliveries, acknowledgements, deliveries."""
+
+
+def counted(queues: list[Queue]) -> list[Counts]:
+    """The counters of many queues."""
+    dead, failed = (map(sum, zip(*(column(queues, name) for name in names), strict=True)) for names in (DEATHS, FAILED))
+    return list(zip(dead, failed, column(queues, "acked"), column(queues, "delivered"), strict=True))
+
+
+class Activity:
+    """What a queue has been doing."""
+
+    __slots__ = ("_counts", "_times", "_windows", "idle_since_ms")
+
+    def __init__(self) -> None:
+        """Nothing yet: the counters of a queue that was not looked at before begin with it, or with the process."""
+        self._counts: Counts = (0, 0, 0, 0)
+        self._windows: tuple[Window, ...] | None = None
+        self._times: BucketWindow | None = None
+        self.idle_since_ms: int | None = None
+
+    def look(self, queue: Queue, counts: Counts, now_ms: int) -> None:
+        """See what was counted since the last look."""
+        before, self._counts = self._counts, counts
+        # Until something goes wrong for the first time, it does not matter how much went well.
+        if counts[:2] != before[:2] or self._windows is not None:
+            self._count(before, counts, now_ms)
+        if not queue.depth or queue.consumers or queue.leased or queue.paused:
+            self.idle_since_ms = None
+        elif self.idle_since_ms is None or counts[-1] != before[-1]:
+            self.idle_since_ms = now_ms
+
+    def _count(self, before: Counts, counts: Counts, now_ms: int) -> None:
+        if self._windows is None:
+            self._windows = tuple(Window(width_ms, now_ms) for width_ms in WIDTHS_MS)
+        for index, window in enumerate(self._windows):
+            window.add(counts[index] - before[index], now_ms)
+
+    def lately(self, now_ms: int) -> tuple[float, ...]:
+        """What died in the last hour; deliveries of the last minutes that failed, and that did not."""
+        return (0, 0, 0) if self._windows is None else tuple(window.total(now_ms) for window in self._windows)
+
+    def processing(self, buckets: tuple[int, ...], now_ms: int) -> tuple[int, ...]:
+        """The processing times of the last minutes."""
+        if self._times is None:
+            self._times = BucketWindow(LATELY_MS, (0,) * len(buckets), now_ms)
+        added = self._times.added(buckets, now_ms)
+        if not any(added):
+            self._times = BucketWindow(LATELY_MS, buckets, now_ms)
+        return added
+
+
+def depth(queue: Queue, activity: Activity, now_ms: int) -> float:
+    """Messages that are not settled."""
+    return queue.depth + queue.leased + queue.scheduled
+
+
+def waiting(queue: Queue, activity: Activity, now_ms: int) -> float:
+    """Messages that no consumer has taken yet."""
+    return queue.depth
+
+
+def oldest(queue: Queue, activity: Activity, now_ms: int) -> float:
+    """The age of the oldest message that waits."""
+    since_ms = oldest_ms(queue) if queue.depth else None
+    return 0 if since_ms is None else max(0, now_ms - since_ms)
+
+
+def dead_per_hour(queue: Queue, activity: Activity, now_ms: int) -> float:
+    """Dead letters of the last hour; where they are not kept, there are none."""
+    return activity.lately(now_ms)[0] if queue.policy.dead_letter_exchange is not None else 0
+
+
+def error_share(queue: Queue, activity: Activity, now_ms: int) -> float:
+    """Of the deliveries that ended lately, how many failed."""
+    _, failed, acked = activity.lately(now_ms)
+    return failed / (failed + acked) if failed else 0
+
+
+def ended(queue: Queue, activity: Activity, now_ms: int) -> float:
+    """Deliveries that ended lately, well or not."""
+    return sum(activity.lately(now_ms)[1:])
+
+
+def processing_p95(queue: Queue, activity: Activity, now_ms: int) -> float:
+    """What 95 % of the processing times of the last minutes are below."""
+    found = times(queue)
+    buckets = () if found is None else found[1].buckets
+    if not any(buckets[QUICK_BUCKETS:]):
+        return 0
+    return quantile(activity.processing(buckets, now_ms), 0.95) or 0
+
+
+def idle(queue: Queue, activity: Activity, now_ms: int) -> float:
+    """How long messages have waited without a consumer that takes them."""
+    return 0 if activity.idle_since_ms is None else now_ms - activity.idle_since_ms
+
+
+Figure = Callable[[Queue, Activity, int], float]
+FIGURES: dict[str, Figure] = {
+    "depth_max": depth,
+    "waiting_max": waiting,
+    "oldest_ms": oldest,
+    "dead_per_hour": dead_per_hour,
+    "error_share": error_share,
+    "processing_p95_ms": processing_p95,
+    "idle_ms": idle,
+}
+SAMPLES: dict[str, Figure] = {"error_share": ended}
+"""What says of how many cases a figure is, which rules may want to be enough."""

@@ -1,0 +1,218 @@
+"""Alerting at work: looks at the broker now and then, tells receivers, and answers those who ask.
+
+book (what is defined) -> watch (figures) -> engine (states) -> notices (groups) -> delivery (tries) -> receivers
+                                                 |                                       |
+                                                 +---------------- history --------------+
+"""
+
+import secrets
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cache
+from typing import Any
+
+from leveret.core.broker import Broker
+from leveret.core.errors import Unreachable
+from leveret.observability.alerting.book import Book
+from leveret.observability.alerting.delivery import WAITS_S, Delivery
+from leveret.observability.alerting.engine import FIRING, Alert, Engine, Event, worst_first
+from leveret.observability.alerting.history import NOT_SENT, SENT, SILENCED, UNSILENCED, History
+from leveret.observability.alerting.notifications import Notice, Notices, by_rule
+from leveret.observability.alerting.receivers import Receiver
+from leveret.observability.alerting.rules import DEFAULTS, Rule
+from leveret.observability.alerting.silences import Silence
+from leveret.observability.alerting.transports import Failed, Ways
+from leveret.observability.alerting.watch import Readers, Watch
+from leveret.observability.logs import Log
+from leveret.observability.rounds import make_rounds
+from leveret.runtime.runtime import Guard
+
+LOGGED_MAX = 100  # events of one look: the history has all of them
+LOG = Log("alerts")
+
+Row = dict[str, Any]
+Change = Callable[[Callable[[Broker], Any]], Awaitable[Any]]
+"""Changes a definition, and gives what that gave."""
+
+
+class Alerting:
+    """Everything about alerts of one server, in the running loop."""
+
+    def __init__(
+        self,
+        guard: Guard,
+        readers: Callable[[Guard], Readers],
+        ways: Ways,
+        directory: str | None = None,
+        waits_s: tuple[float, ...] = WAITS_S,
+        *,
+        shards: Callable[[], Sequence[Guard]] | None = None,
+        change: Change | None = None,
+    ) -> None:
+        """Take up what the last process left in a directory.
+
+        On a node of a cluster `guard` has the definitions, which `change` changes, and `shards` have the queues.
+        """
+        self._guard = guard
+        self._change: Change = self._change_here if change is None else change
+        with guard as core:
+            self.book = Book(core, ways.plain_remote)
+        self.history = History(directory)
+        self.engine = Engine()
+        self._watch = Watch(guard, shards or (lambda: (guard,)), self.engine, readers)
+        self._notices = Notices()
+        self._delivery = Delivery(ways.send, self._receiver, self._told, waits_s)
+        self._too_many = False
+        self._restore()
+
+    # At work
+
+    async def run(self, every_s: float) -> None:
+        """Look now and then, until it is cancelled."""
+        try:
+            if every_s:
+                await make_rounds(self.look, every_s, lambda error: LOG.warning("alerts not looked at", reason=error))
+        finally:
+            await self._delivery.stop()
+
+    async def look(self) -> None:
+        """Look once, and tell those who are to be told."""
+        with self._guard:
+            rules = self.book.rules()
+        events = await self._watch.look(rules)
+        with self._guard as core:
+            now_ms = core.now_ms
+            over = self.book.over(now_ms)
+        over = await self._expire(now_ms) if over else []
+        with self._guard:
+            # Each alert is held against all silences once, not for each receiver.
+            is_silenced = cache(lambda key: self.book.silence_of(key) is not None)
+            notices = self._notices.due(self.book.receivers(), self.engine.firing(), events, now_ms, is_silenced)
+        self.history.note([*map(_event_row, events), *(_silence_row(UNSILENCED, each, now_ms) for each in over)])
+        self._log(events)
+        for notice in notices:
+            self._delivery.post(notice)
+
+    async def _expire(self, now_ms: int) -> list[Silence]:
+        """End the silences whose time has come; of all nodes that do, one is told which. The next look tries again."""
+        try:
+            ended: list[Silence] = await self._change(lambda core: self.book.expire(now_ms))
+        except Unreachable as error:
+            LOG.warning("silences not ended", reason=error)
+            return []
+        return ended
+
+    async def test(self, name: str) -> Row:
+        """Send a test to a receiver, once; Unreachable says why it was not taken."""
+        with self._guard as core:
+            notice = test_notice(self.book.receiver(name), core.now_ms)
+        try:
+            await self._delivery.once(notice)
+        except Failed as failed:
+            raise Unreachable(f"receiver '{name}' did not take the test: {failed}") from None
+        return {"name": name, "status": SENT}
+
+    def _log(self, events: list[Event]) -> None:
+        """Say in the log what changed, and once if there is more than can be kept."""
+        for event in events[:LOGGED_MAX]:
+            _log_event(event)
+        too_many, self._too_many = self._too_many, self.engine.left_out > 0
+        if self._too_many and not too_many:
+            LOG.warning("alerts left out", kept=len(self.engine.alerts), left_out=self.engine.left_out)
+
+    async def _change_here(self, action: Callable[[Broker], Any]) -> Any:
+        with self._guard as core:
+            return action(core)
+
+    # For those who ask; under the lock
+
+    def alerts(self) -> list[Row]:
+        """What is wrong now, the worst first, and by whom it was silenced."""
+        rows = []
+        for alert in worst_first(self.engine.alerts.values()):
+            silence = self.book.silence_of(alert.key)
+            rows.append({**alert.to_dict(), "silence": None if silence is None else silence.name})
+        return rows
+
+    def receivers(self) -> list[Row]:
+        """Every receiver, and whether it could be told."""
+        waiting = self._delivery.line_lengths()
+        return [
+            {**each.shown(), "problem": self._delivery.problems.get(each.name), "waiting": waiting.get(each.name, 0)}
+            for each in self.book.receivers()
+        ]
+
+    def firing_counts(self) -> dict[str, int]:
+        """How many alerts of each rule are firing, of rules without any too."""
+        counts = Counter(alert.rule.name for alert in self.engine.firing())
+        return {rule.name: counts[rule.name] for rule in self.book.rules()}
+
+    # What lasts is noted by who has changed it: what changes a definition may be run more than once
+
+    def silenced(self, silence: Silence) -> None:
+        """Note that a silence has begun."""
+        self.history.note([_silence_row(SILENCED, silence, silence.since_ms)])
+
+    def unsilenced(self, silence: Silence, by: str) -> None:
+        """Note that a user has ended a silence before its time."""
+        self.history.note([{**_silence_row(UNSILENCED, silence, self._guard.clock.now_ms()), "by": by}])
+
+    # Between the parts
+
+    def _restore(self) -> None:
+        """Know again what was firing, and who was told."""
+        rules = {rule.name: rule for rule in self.book.rules()}
+        for (name, vhost, queue), row in self.history.firing().items():
+            if name in rules:
+                self.engine.restore(rules[name], vhost, queue, row["since_ms"], row["value"])
+        firing = by_rule(self.engine.firing())
+        for (receiver, name), sent_ms in self.history.told().items():
+            self._notices.restore(receiver, name, firing.get(name, []), sent_ms)
+
+    def _receiver(self, name: str) -> Receiver | None:
+        return next((each for each in self.book.receivers() if each.name == name), None)
+
+    def _told(self, outcome: str, notice: Notice, reason: str) -> None:
+        """Note what became of a notice."""
+        row = {
+            "at_ms": self._guard.clock.now_ms(),
+            "event": outcome,
+            "receiver": notice.receiver.name,
+            "rule": notice.rule.name,
+            "alerts": len(notice.firing) + len(notice.resolved),
+            "notice_ms": notice.at_ms,
+        }
+        self.history.note([{**row, "reason": reason} if outcome == NOT_SENT else row])
+
+
+def begin_silence(book: Book, given: Row, by: str, now_ms: int, name: str | None = None) -> Silence:
+    """A silence from now on, under a new name if none is given."""
+    return book.put_silence(Silence.begin(given, name or secrets.token_hex(4), by, now_ms))
+
+
+def test_notice(receiver: Receiver, now_ms: int) -> Notice:
+    """What a receiver is told to see whether it can be."""
+    rule: Rule = next(iter(DEFAULTS.values()))
+    return Notice(receiver, rule, now_ms, (), (), test=True)
+
+
+def _event_row(event: Event) -> Row:
+    """An event as the history has it."""
+    alert: Alert = event.alert
+    row = alert.to_dict()
+    wanted = ("rule", "vhost", "queue", "severity", "figure", "unit", "limit", "value", "worst", "since_ms")
+    return {"at_ms": event.at_ms, "event": event.state, **{name: row[name] for name in wanted}}
+
+
+def _silence_row(event: str, silence: Silence, now_ms: int) -> Row:
+    return {"at_ms": now_ms, "event": event, "silence": silence.name, "rule": silence.rule, "by": silence.by}
+
+
+def _log_event(event: Event) -> None:
+    """Say in the log what changed."""
+    rule, vhost, queue = event.alert.key
+    facts = {"rule": rule, "vhost": vhost, "queue": queue, "value": event.alert.value}
+    if event.state == FIRING:
+        LOG.warning("alert firing", **facts)
+    else:
+        LOG.info("alert resolved", **facts)

@@ -1,0 +1,175 @@
+"""A look at every queue of a broker, some in each turn of the loop: figures are held against rules."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from leveret.core.broker import Broker
+from leveret.core.errors import BrokerClosed, JournalFailed
+from leveret.core.names import INTERNAL_VHOST
+from leveret.core.queue import Queue
+from leveret.core.tally import times
+from leveret.observability.alerting.engine import Engine, Event
+from leveret.observability.alerting.figures import FIGURES, SAMPLES, Activity, Counts, Figure, counted
+from leveret.observability.alerting.rules import ABOUT_WAITING, Rule
+from leveret.observability.statistics import graveyards
+from leveret.runtime.runtime import Guard
+
+STEP = 500  # queues or groups that one hold of the lock looks at: a millisecond or two
+FOLLOWED_MAX = 200_000  # queues with a memory of what they did; others are judged by what is in them
+LAG = "lag_max"
+
+T = TypeVar("T")
+Name = tuple[str, str]
+"""Virtual host and name of a queue."""
+Activities = dict[int, Activity]
+
+
+class Readers(Protocol):
+    """Consumer groups of streams; under the lock."""
+
+    def groups(self) -> list[Any]:
+        """Every group."""
+
+    def lag(self, group: Any) -> tuple[str, str, int] | None:
+        """Virtual host and stream of a group, and how far it is behind; None when it is gone."""
+
+
+class Check(NamedTuple):
+    """A rule with what it needs to be held against a queue."""
+
+    rule: Rule
+    figure: Figure
+    sample: Figure | None
+    about_waiting: bool
+
+
+def checks_of(rules: Iterable[Rule]) -> list[Check]:
+    """The rules about queues that are in force."""
+    return [
+        Check(rule, FIGURES[rule.figure], SAMPLES.get(rule.figure), rule.figure in ABOUT_WAITING)
+        for rule in rules
+        if rule.enabled and rule.figure in FIGURES
+    ]
+
+
+class Watch:
+    """Looks at queues, and remembers what they were doing."""
+
+    def __init__(
+        self,
+        definitions: Guard,
+        guards: Callable[[], Sequence[Guard]],
+        engine: Engine,
+        readers: Callable[[Guard], Readers],
+    ) -> None:
+        """Nothing was looked at yet; the definitions are those of all queues, the guards have the queues."""
+        self._definitions = definitions
+        self._guards = guards
+        self._engine = engine
+        self._readers = readers
+        self._activities: dict[Guard, dict[int, Activity]] = {}
+
+    async def look(self, rules: list[Rule]) -> list[Event]:
+        """Look at everything once; give what changed."""
+        buried: set[Name] = set()
+        with self._definitions as core:
+            everything, now_ms = list(core.queues.values()), core.now_ms
+        async for some in _steps(self._definitions, everything):
+            found = graveyards(core, [queue for queue in some if not queue.deleted])
+            buried |= {(queue.vhost, queue.name) for queue in found}
+        guards = self._guards()
+        here: set[Name] = set()
+        self._activities = {guard: self._activities.get(guard, {}) for guard in guards}
+        for guard in guards:
+            with suppress(BrokerClosed, JournalFailed):  # a shard may go meanwhile
+                await self._look_at(guard, rules, buried)
+                here |= self._troubled(guard)
+        with self._definitions as core:
+            return self._engine.finish(now_ms, lambda *name: name not in here and _exists(core, *name))
+
+    def _troubled(self, guard: Guard) -> set[Name]:
+        """The queues of a broker that there are alerts about."""
+        with guard as core:
+            return {(vhost, queue) for _, vhost, queue in self._engine.alerts if _exists(core, vhost, queue)}
+
+    async def _look_at(self, guard: Guard, rules: list[Rule], buried: set[Name]) -> None:
+        """Look at the queues and streams of one broker."""
+        checks, lag_rules = checks_of(rules), [rule for rule in rules if rule.enabled and rule.figure == LAG]
+        activities, readers = self._activities[guard], self._readers(guard)
+        with guard as core:
+            queues, groups = list(core.queues.values()), readers.groups() if lag_rules else []
+            now_ms = core.now_ms
+        async for some in _steps(guard, queues):
+            self._look_at_some(some, activities, checks, buried, now_ms)
+        lags: dict[Name, int] = {}
+        async for these in _steps(guard, groups):
+            _measure(readers, these, lags)
+        with guard as core:
+            self._judge_streams(lags, lag_rules, now_ms)
+            for number in [each for each in activities if each not in core.queues]:
+                del activities[number]
+
+    def _look_at_some(
+        self, queues: list[Queue], activities: Activities, checks: list[Check], buried: set[Name], now_ms: int
+    ) -> None:
+        """Look at some queues; streams are looked at by their groups."""
+        wanted = [queue for queue in queues if _matters(queue)]
+        for queue, counts in zip(wanted, counted(wanted), strict=True):
+            activity = self._activity(activities, queue, counts, now_ms)
+            for rule, figure, sample, about_waiting in checks:
+                value = figure(queue, activity, now_ms)
+                # Most are far from it: only for the rest does it matter which queues the rule is about.
+                if value <= rule.clear or (about_waiting and (queue.vhost, queue.name) in buried):
+                    continue
+                if rule.covers(queue.vhost, queue.name) and (
+                    sample is None or sample(queue, activity, now_ms) >= rule.sample_min
+                ):
+                    self._engine.judge(rule, queue.vhost, queue.name, value, now_ms)
+
+    def _activity(self, activities: Activities, queue: Queue, counts: Counts, now_ms: int) -> Activity:
+        """What a queue has been doing."""
+        activity = activities.get(queue.id)
+        if activity is None:
+            activity = Activity()
+            if len(activities) < FOLLOWED_MAX:
+                activities[queue.id] = activity
+        activity.look(queue, counts, now_ms)
+        return activity
+
+    def _judge_streams(self, lags: dict[Name, int], rules: list[Rule], now_ms: int) -> None:
+        """Hold the lags of streams against rules."""
+        for (vhost, stream), lag in lags.items():
+            for rule in rules:
+                if lag > rule.clear and rule.covers(vhost, stream):
+                    self._engine.judge(rule, vhost, stream, lag, now_ms)
+
+
+async def _steps(guard: Guard, everything: list[T]) -> AsyncIterator[list[T]]:
+    """Some after the other, each in a turn of the loop and under the lock."""
+    for start in range(0, len(everything), STEP):
+        with guard:
+            yield everything[start : start + STEP]
+        await asyncio.sleep(0)
+
+
+def _exists(core: Broker, vhost: str, queue: str) -> bool:
+    home = core.topology.vhosts.get(vhost)
+    return home is not None and queue in home.queues
+
+
+def _measure(readers: Readers, groups: list[Any], lags: dict[Name, int]) -> None:
+    """Note the lag of the slowest group of each stream."""
+    for group in groups:
+        found = readers.lag(group)
+        if found is not None:
+            vhost, stream, lag = found
+            lags[vhost, stream] = max(lag, lags.get((vhost, stream), 0))
+
+
+def _matters(queue: Queue) -> bool:
+    """Whether anything can be wrong with a queue: of very many, most are empty and always were."""
+    if queue.deleted or queue.recorder is not None or queue.vhost == INTERNAL_VHOST:
+        return False
+    return queue.depth > 0 or queue.leased > 0 or queue.scheduled > 0 or times(queue) is not None

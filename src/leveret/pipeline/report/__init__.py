@@ -1,6 +1,0 @@
-"""Reports on queues: tables, a page with plots, and a few lines for a terminal, from the events of a broker."""
-
-from leveret.pipeline.report.job import Report, build
-from leveret.pipeline.report.service import Objective
-
-__all__ = ["Objective", "Report", "build"]

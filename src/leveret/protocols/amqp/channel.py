@@ -1,0 +1,416 @@
+"""One channel: consumers, transactions, the queue declared last. The messages themselves are moved by traffic.pyx."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from leveret.core import browse, dispatch
+from leveret.core.changes import Change, Tracked
+from leveret.core.errors import AccessRefused, DiskFull, QueueNotFound
+from leveret.core.exchanges import Exchange
+from leveret.core.filters import BLOB
+from leveret.core.held import Held
+from leveret.core.message import Message
+from leveret.core.publish import route_of
+from leveret.core.queue import Queue
+from leveret.core.routing import walk
+from leveret.core.streams import Cursor
+from leveret.core.topology import TRACE_EXCHANGE, Vhost
+from leveret.protocols.amqp import firehose
+from leveret.protocols.amqp.bodies import tried
+from leveret.protocols.amqp.changes import told_of
+from leveret.protocols.amqp.codec import encode
+from leveret.protocols.amqp.contents import delivered_header
+from leveret.protocols.amqp.handlers import access, basic, channel, confirm, exchange, queue, tx
+from leveret.protocols.amqp.methods import (
+    BasicCancel,
+    BasicGetEmpty,
+    ChannelClose,
+    ChannelCloseOk,
+    Method,
+    QueueDeclare,
+    QueueDeclareOk,
+)
+from leveret.protocols.amqp.names import REPLY_TO, stripped
+from leveret.protocols.amqp.publishing import Publish
+from leveret.protocols.amqp.replies import ProtocolError, Reply, refusal
+from leveret.protocols.amqp.replying import ReplyConsumer
+from leveret.protocols.amqp.state import Hold
+from leveret.protocols.amqp.stream_subscriber import StreamSubscriber
+from leveret.protocols.amqp.traffic import Route, Traffic
+from leveret.protocols.amqp.transaction import Transaction
+from leveret.security.authorisation import Role, authorise
+
+if TYPE_CHECKING:
+    from leveret.protocols.amqp.connection import Connection
+    from leveret.protocols.amqp.subscriber import Subscriber
+
+Handlers = dict[type[Method], Callable[[Any, Any], None]]  # of a channel and a method
+HANDLERS: Handlers = {
+    **access.HANDLERS,
+    **basic.HANDLERS,
+    **channel.HANDLERS,
+    **confirm.HANDLERS,
+    **exchange.HANDLERS,
+    **queue.HANDLERS,
+    **tx.HANDLERS,
+}
+PUBLISH_IDS = (60, 40)
+CONSUME_IDS = (60, 20)
+
+T = TypeVar("T")
+
+
+class Channel(Traffic):
+    """One channel of a connection."""
+
+    handlers: Handlers = HANDLERS
+
+    def __init__(self, connection: Connection, number: int) -> None:
+        """Start without consumers."""
+        hub = connection.hub
+        limits = hub.limits
+        shared = connection.outlet, hub.core, number, connection.routes
+        super().__init__(*shared, limits.message_bytes_max, connection.firehose)
+        self.large_bytes = limits.message_bytes_max if hub.bodies is None else limits.blob_bytes
+        self.connection = connection
+        self.hub = hub
+        self.vhost = connection.vhost
+        self.home: Vhost = hub.core.topology.vhost(connection.vhost)
+        self.last_queue = ""
+        self.consumer_prefetch = 0
+        self.transaction: Transaction | None = None
+        self.reply_consumer: ReplyConsumer | None = None
+        self._cancels: list[BasicCancel] | None = None
+
+    # Methods
+
+    def command(self, method: Method) -> None:
+        """Do what a method asks for."""
+        if self.deaf and not isinstance(method, ChannelClose | ChannelCloseOk):
+            return
+        handler = self.handlers.get(type(method))
+        if handler is None:
+            raise ProtocolError(Reply.COMMAND_INVALID, "unimplemented method")
+        handler(self, method)
+
+    def say(self, method: Method) -> None:
+        """Write a method."""
+        self.connection.say(method, self.number)
+
+    def say_content(self, method: Method, content: bytes, header_len: int) -> None:
+        """Write a method with content."""
+        self.outlet.content(self.number, encode(method), content, header_len)
+        self.outlet.note()
+
+    def answer(self, nowait: bool, method: Method, *, durable: bool = False) -> None:
+        """Write an answer, if one is wanted; a durable one when all that was done so far is on disk."""
+        if durable and not nowait:
+            self.hub.answer_when_durable(self.connection, lambda: self._answer_late(method))
+        elif not nowait:
+            self.say(method)
+
+    def _answer_late(self, method: Method) -> None:
+        """Write an answer, unless the channel was closed meanwhile."""
+        if self.connection.channels.get(self.number) is self and not self.deaf:
+            self.say(method)
+
+    # What handlers ask
+
+    def authorize(self, verb: str, names: Mapping[Role, str], topic_key: str | None = None) -> None:
+        """Refuse what the user may not do."""
+        identity = self.connection.identity
+        assert identity is not None, "a channel is opened after the login"
+        try:
+            keys = () if topic_key is None else (topic_key,)
+            authorise(self.hub.access.permissions, identity, verb, self.vhost, names, keys)
+        except AccessRefused as error:
+            self._note_refusal(verb, error)
+            raise
+
+    def _note_refusal(self, verb: str, error: AccessRefused) -> None:
+        audit, connection = self.hub.audit, self.connection
+        if audit is not None:
+            facts: dict[str, object] = {"peer": connection.peer.host, "vhost": self.vhost}
+            audit.refused(connection.user_name, verb, str(error), f"AMQP {verb}", type(error).__name__, **facts)
+
+    def check_consumers(self) -> None:
+        """Cancel consumers of what the user may not read any more; a client that knows no cancel loses the channel."""
+        notified = self.connection.client_capabilities.get("consumer_cancel_notify") is True
+        for subscriber in tuple(self.subscribers.values()):
+            try:
+                self.authorize("basic.consume", {"queue": subscriber.queue.name})
+            except AccessRefused as error:
+                if not notified:
+                    self.fail(refusal(error), *CONSUME_IDS)
+                    return
+                self.remove_consumer(subscriber.tag)
+                self.say(BasicCancel(subscriber.tag, nowait=True))
+
+    def topic_key(self, exchange: str, key: str) -> str | None:
+        """The key, if the exchange is one whose keys have permissions of their own."""
+        found = self.home.exchanges.get(exchange)
+        return key if found is not None and found.type == "topic" else None
+
+    def queue_name(self, name: str) -> str:
+        """The name of a queue; nothing stands for the one that was declared last."""
+        if name:
+            return stripped(name)
+        if not self.last_queue:
+            raise QueueNotFound("no previously declared queue")
+        return self.last_queue
+
+    def queue(self, name: str) -> Queue:
+        """The queue of that name, unless another connection has it for itself."""
+        found: Queue = self.home.queue(name)
+        if found.owner is not None:
+            self.core.check_owner(found, self.connection.owner)
+        return found
+
+    def declared(self, method: QueueDeclare, queue: Queue) -> None:
+        """Say what is in a queue that was declared, and remember its name."""
+        self.last_queue = queue.name
+        answer = QueueDeclareOk(queue.name, queue.depth, len(queue.consumers or ()))
+        self.answer(method.nowait, answer, durable=queue.durable and not method.passive)
+
+    def change(self, change: Change[T], then: Callable[[T], None]) -> None:
+        """Change a definition, then go on with what that gives."""
+        tracked = Tracked(change)
+        result = tracked.apply(self.core)
+        self.note_change(tracked)
+        then(result)
+
+    def note_change(self, tracked: Tracked[Any]) -> None:
+        """Note a change that was made, unless it changed nothing."""
+        told = told_of(tracked.change) if tracked.changed and self.hub.audit is not None else None
+        if told is not None:
+            self.note(told[0], told[1])
+
+    def note(self, method: str, facts: dict[str, object]) -> None:
+        """Note what a method of the client changed."""
+        audit, connection = self.hub.audit, self.connection
+        if audit is not None:
+            audit.changed(connection.user_name, method, peer=connection.peer.host, vhost=self.vhost, **facts)
+
+    # Publishing: see Traffic
+
+    def find_route(self, exchange: str, routing_key: str) -> Route:
+        """Check that the user may publish so, and say where it goes."""
+        self.authorize("basic.publish", {"exchange": exchange}, self.topic_key(exchange, routing_key))
+        found = self.check_exchange(exchange)
+        if not exchange:
+            target = self.home.queues.get(routing_key)
+            plain = not routing_key.startswith(REPLY_TO) and not self.firehose.on
+            return Route([] if target is None else [target], plain)
+        queues, plain = walk(found, self.home.exchanges, [routing_key], None, None)
+        return Route(queues, plain and not self.firehose.on)
+
+    def check_exchange(self, name: str) -> Exchange:
+        """The exchange of that name, if it takes what clients publish."""
+        return self.home.open_exchange(name)
+
+    def publish_slowly(
+        self, exchange: str, routing_key: str, mandatory: bool, immediate: bool, content: bytes, header_len: int
+    ) -> None:
+        """Publish a message that asks for something unusual, or is refused."""
+        if immediate:
+            raise ProtocolError(Reply.NOT_IMPLEMENTED, "immediate=true")
+        publish = Publish(self, exchange, routing_key, mandatory, content, header_len)
+        if self.firehose.on:
+            publish.trace()
+        if publish.is_large:
+            self._store(publish)
+        else:
+            self._publish(publish)
+
+    def trace_delivery(self, queue: str, redelivered: bool, message: Message) -> None:
+        """Copy a message that the client gets to the firehose."""
+        firehose.trace_delivery(self, queue, redelivered, message)
+
+    def send_trace(self, key: str, wire: bytes, header_len: int) -> None:
+        """Publish what the firehose copied; at most once."""
+        queues = self.home.route(TRACE_EXCHANGE, [key])
+        self.core.publish(queues, route_of(TRACE_EXCHANGE, key), wire, header_len, persistent=False)
+
+    def _publish(self, publish: Publish) -> None:
+        """Publish what was checked, now or at the end of the transaction."""
+        if self.transaction is not None:
+            self.transaction.publish(publish)
+        else:
+            publish.send(self.published if self.confirming else 0)
+
+    def _store(self, publish: Publish) -> None:
+        """Put a large body away before its message is published; nothing else is heard meanwhile."""
+        self.published -= self.confirming
+        self._put_away(publish)
+
+    def _put_away(self, publish: Publish) -> None:
+        """Store the body of a message, unless its publisher has gone meanwhile."""
+        if self.deaf:
+            return
+        self.connection.hold(Hold.BODY)
+        self.hub.attempt(self.connection, publish.store, lambda result: self._stored(publish, result))
+
+    def _stored(self, publish: Publish, result: bytes | Exception) -> None:
+        """Go on with a message whose body was put away; what is refused now is refused as if it had just come."""
+        self.connection.let_go(Hold.BODY)
+        if isinstance(result, bytes):
+            publish.put_away(result)
+        if self.deaf:
+            publish.drop()
+        elif isinstance(result, DiskFull):
+            self.connection.postpone(partial(self._put_away, publish))
+        elif self.core.journal.full:
+            self.connection.postpone(partial(self._stored, publish, result))
+        else:
+            self._publish_stored(publish, result)
+
+    def _publish_stored(self, publish: Publish, result: bytes | Exception) -> None:
+        """Publish a message whose body was put away, or say why it was not."""
+        try:
+            if isinstance(result, Exception):
+                raise result
+            self.published += self.confirming
+            self._publish(publish)
+            self.connection.confirm_later(self)
+        except Exception as error:
+            self.connection.on_error(error, self.number, *PUBLISH_IDS)
+
+    def settle_later(self, tag: int, multiple: bool, how: int) -> None:
+        """Keep a settlement for the end of the transaction."""
+        assert self.transaction is not None, "only a transaction puts it off"
+        self.transaction.settle(tag, multiple, how)
+
+    def changed_content(self, held: Held, message: Message) -> tuple[bytes, bytes]:
+        """Header and body of a message that is not delivered as it lies."""
+        bodies = self.hub.bodies
+        body = bodies.get(message.body) if bodies is not None and message.flags & BLOB else message.body
+        assert body is not None, "what is pushed was fetched before"
+        return delivered_header(held, message, len(body)), body
+
+    def has_body(self, held: Held) -> bool:
+        """Whether the body of a message is here, although it is not kept in the log."""
+        return self.hub.bodies is None or self.hub.bodies.get(browse.read(held).body) is not None
+
+    def get_later(self, held: Held, no_ack: bool) -> None:
+        """Fetch the body of a message, then do what basic.get asked for."""
+        self.connection.hold(Hold.BODY)
+        self._fetch(held, lambda: self._get_again(held.queue, no_ack))
+
+    def _get_again(self, source: Queue, no_ack: bool) -> None:
+        """What basic.get asked for, if the client still wants it; the message may be another one by now."""
+        self.connection.let_go(Hold.BODY)
+        if not self.deaf and (source.deleted or not self.get(source, no_ack)):
+            self.say(BasicGetEmpty())
+
+    def fetch_for(self, subscriber: Subscriber, held: Held) -> None:
+        """Fetch the body of a message, then push to a consumer again."""
+
+        def push() -> None:
+            subscriber.blocked = False
+            self.resume()
+
+        self._fetch(held, push)
+
+    def fetch_records(self, cursor: Cursor, job: Callable[[], None]) -> None:
+        """Fetch records of a stream from a slow disk, then push them."""
+
+        def came(result: object) -> None:
+            # Why it failed, if it did, is told to the caller that reads them now.
+            with self.hub.locked():
+                cursor.fetched()
+                self.resume()
+
+        self.hub.elsewhere(partial(tried, job), came)
+
+    def _fetch(self, held: Held, then: Callable[[], None]) -> None:
+        assert self.hub.bodies is not None, "has_body said that something is missing"
+        self.hub.bodies.fetch(browse.read(held).body, then)
+
+    # Consumers
+
+    def limit(self, prefetch: int) -> None:
+        """How much all consumers together may be given and not settle; 0: no limit."""
+        self.prefetch = prefetch
+        self.resume()
+
+    @property
+    def consumer_count(self) -> int:
+        """How many there are, but for the one that takes replies."""
+        return len(self.subscribers)
+
+    @property
+    def unacked_count(self) -> int:
+        """How many deliveries are not settled."""
+        return len(self.unacked)
+
+    def has_consumer(self, tag: str) -> bool:
+        """Whether a tag is taken."""
+        return tag in self.subscribers or (self.reply_consumer is not None and self.reply_consumer.tag == tag)
+
+    def add_consumer(self, subscriber: Subscriber, source: Queue) -> None:
+        """Start to push."""
+        dispatch.subscribe(source, subscriber)
+        self.subscribers[subscriber.tag] = subscriber
+
+    def remove_consumer(self, tag: str) -> None:
+        """Stop to push; what was pushed stays with the client until it is settled."""
+        if self.reply_consumer is not None and self.reply_consumer.tag == tag:
+            self.hub.replies.drop(self.reply_consumer)
+            self.reply_consumer = None
+        subscriber = self.subscribers.pop(tag, None)
+        if subscriber is not None and not subscriber.queue.deleted:
+            dispatch.unsubscribe(subscriber.queue, subscriber)
+        if isinstance(subscriber, StreamSubscriber):
+            subscriber.close()
+
+    def subscriber_cancelled(self, subscriber: Subscriber) -> None:
+        """A queue went away: tell the client, if it wants to know."""
+        self.subscribers.pop(subscriber.tag, None)
+        if isinstance(subscriber, StreamSubscriber):
+            subscriber.close()
+        if self.connection.client_capabilities.get("consumer_cancel_notify") is True:
+            cancel = BasicCancel(subscriber.tag, nowait=True)
+            if self._cancels is None:
+                self.say(cancel)
+            else:
+                self._cancels.append(cancel)
+
+    @contextmanager
+    def cancels(self) -> Iterator[list[BasicCancel]]:
+        """Collect what consumers of this channel are to be told of in this block, in place of telling them."""
+        collected: list[BasicCancel] = []
+        self._cancels = collected
+        try:
+            yield collected
+        finally:
+            self._cancels = None
+
+    # Ending
+
+    def fail(self, refused: ProtocolError, class_id: int, method_id: int) -> None:
+        """Close the channel with an error; nothing is heard but the answer to that."""
+        if self.deaf:
+            return
+        self.release()
+        self.say(ChannelClose(refused.code, refused.text, class_id, method_id))
+
+    def release(self) -> None:
+        """Hear nothing more, stop consuming, and give back what was not settled."""
+        self.deaf = True
+        transaction, self.transaction, self.transacting = self.transaction, None, False
+        tags = [*self.subscribers, *([] if self.reply_consumer is None else [self.reply_consumer.tag])]
+        with ExitStack() as steps:  # last in, first out, and all of them: what cannot be read holds up nothing else
+            steps.callback(self.requeue_all)
+            if transaction is not None:
+                steps.callback(transaction.roll_back)
+            for tag in reversed(tags):
+                steps.callback(self.remove_consumer, tag)
+
+    def forget(self) -> None:
+        """The number of the channel is free again."""
+        if self.connection.channels.pop(self.number, None) is not None:
+            self.hub.traffic.keep(self)

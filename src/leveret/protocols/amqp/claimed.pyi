@@ -1,0 +1,6 @@
+from leveret.core.consumer import Consumer
+from leveret.core.held import Held
+from leveret.protocols.amqp.traffic import Traffic
+
+def take_up(channel: Traffic, tag: int, held: Held) -> None: ...
+def adopt(channel: Traffic, consumer: Consumer, tags: list[int]) -> None: ...

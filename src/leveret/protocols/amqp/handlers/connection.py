@@ -1,0 +1,163 @@
+"""Channel 0: which methods a connection takes in which state. What is not in the table is out of order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from leveret.core.errors import AccessRefused
+from leveret.observability.logs import Log
+from leveret.protocols.amqp import greeting, sasl
+from leveret.protocols.amqp.methods import (
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
+    Method,
+)
+from leveret.protocols.amqp.replies import ProtocolError, Reply
+from leveret.protocols.amqp.state import State
+from leveret.protocols.amqp.watch import SHORT_HEARTBEAT_MS
+from leveret.security.authentication import Login
+from leveret.security.authorisation import admit
+from leveret.security.peers import is_loopback
+
+if TYPE_CHECKING:
+    from leveret.protocols.amqp.connection import Connection, Peer
+
+UPDATE_IDS = (10, 70)
+
+LOG = Log("amqp")
+
+
+def handle(connection: Connection, method: Method) -> None:
+    """Do what a method on channel 0 asks for."""
+    handler = HANDLERS.get((connection.state, type(method)))
+    if handler is not None:
+        handler(connection, method)
+    elif connection.state is not State.CLOSING:
+        raise ProtocolError(Reply.CHANNEL_ERROR, f"unexpected method in connection state {connection.state.value}")
+
+
+def start_ok(connection: Connection, method: ConnectionStartOk) -> None:
+    """Hand the credentials to who can decide; until then nothing more is read."""
+    connection.client_properties = method.client_properties
+    capabilities = method.client_properties.get("capabilities")
+    connection.client_capabilities = capabilities if isinstance(capabilities, dict) else {}
+    if method.mechanism not in greeting.mechanisms(connection.peer.certificate_name is not None):
+        raise ProtocolError(Reply.COMMAND_INVALID, f"unknown authentication mechanism '{method.mechanism}'")
+    credentials = sasl.parse(method.mechanism, method.response)
+    connection.mechanism = method.mechanism
+    connection.state = State.AUTHENTICATING
+    if method.mechanism == greeting.CERTIFICATE_MECHANISM:
+        name = connection.peer.certificate_name or ""
+        login = connection.hub.authentication.certified(name, connection.peer.host)
+        connection.hub.note_login(connection, name, login)
+        logged_in(connection, login)
+    elif _in_clear(connection.peer) and not connection.hub.limits.passwords_in_clear:
+        login = Login(None, "a password without TLS from another machine is not taken")
+        connection.hub.note_login(connection, credentials.name, login)
+        logged_in(connection, login)
+    else:
+        connection.hub.login(connection, credentials)
+
+
+def _in_clear(peer: Peer) -> bool:
+    """Whether others could read along."""
+    return not peer.tls and not is_loopback(peer.host)
+
+
+def logged_in(connection: Connection, login: Login) -> None:
+    """Go on after a login was decided."""
+    if login.identity is None:
+        LOG.warning("login refused", **connection.who, mechanism=connection.mechanism, reason=login.reason)
+        connection.refuse_login(login)
+    else:
+        connection.identity = login.identity
+        limits = connection.hub.limits
+        connection.say(ConnectionTune(limits.channel_max, limits.frame_max, limits.heartbeat_s))
+        connection.state = State.TUNING
+
+
+def tune_ok(connection: Connection, method: ConnectionTuneOk) -> None:
+    """Take what the client answered."""
+    connection.reader.tune(method.frame_max, method.channel_max)
+    connection.outlet.tune(method.frame_max)
+    connection.heartbeat_ms = 1000 * method.heartbeat
+    if 0 < connection.heartbeat_ms < SHORT_HEARTBEAT_MS:
+        connection.hub.short_heartbeats.add(connection)
+    connection.state = State.OPENING
+
+
+def open_vhost(connection: Connection, method: ConnectionOpen) -> None:
+    """Enter a virtual host."""
+    identity = connection.identity
+    assert identity is not None, "the client has logged in"
+    hub, name = connection.hub, method.virtual_host
+    hub.core.topology.vhost(name)
+    try:
+        admit(hub.access.permissions, identity, "connection.open", name)
+    except AccessRefused as error:
+        raise ProtocolError(Reply.NOT_ALLOWED, str(error)) from None
+    hub.quotas.check_connection(identity.user, name)
+    connection.enter(name)
+    connection.say(ConnectionOpenOk())
+
+
+def update_secret(connection: Connection, method: ConnectionUpdateSecret) -> None:
+    """Take another token of the same user; a password does not expire, so there is nothing to renew or to check."""
+    identity = connection.identity
+    assert identity is not None, "a running connection has logged in"
+    if identity.expires_ms is None:
+        connection.say(ConnectionUpdateSecretOk())
+    else:
+        connection.hub.renew(connection, method.new_secret)
+
+
+def renewed(connection: Connection, login: Login) -> None:
+    """Go on after a new token was verified: it has to be one of the same user, for the same virtual host."""
+    before, after = connection.identity, login.identity
+    assert before is not None, "a running connection has logged in"
+    if connection.state is not State.RUNNING:
+        return
+    if after is None or (after.user, after.local) != (before.user, before.local):
+        reason = login.reason if after is None else f"it is one of user '{after.user}'"
+        LOG.warning("token refused", **connection.who, user=before.user, reason=reason)
+        connection.fail(ProtocolError(Reply.NOT_ALLOWED, "New secret was refused by one of the backends"), *UPDATE_IDS)
+        return
+    try:
+        admit(connection.hub.access.permissions, after, "connection.open", connection.vhost)
+    except AccessRefused as error:
+        connection.fail(ProtocolError(Reply.NOT_ALLOWED, str(error)), *UPDATE_IDS)
+        return
+    connection.renew(after)
+    connection.say(ConnectionUpdateSecretOk())
+
+
+def close(connection: Connection, method: ConnectionClose) -> None:
+    """The client goes: what it had is given back before it is told so."""
+    connection.release()
+    connection.say(ConnectionCloseOk())
+    connection.client_closes = True
+    connection.finish()
+
+
+def close_ok(connection: Connection, method: ConnectionCloseOk) -> None:
+    """The client has understood that it is closed."""
+    connection.finish()
+
+
+Handler = Callable[["Connection", Any], None]
+HANDLERS: dict[tuple[State, type[Method]], Handler] = {
+    (State.STARTING, ConnectionStartOk): start_ok,
+    (State.TUNING, ConnectionTuneOk): tune_ok,
+    (State.OPENING, ConnectionOpen): open_vhost,
+    (State.RUNNING, ConnectionUpdateSecret): update_secret,
+    **{(state, ConnectionClose): close for state in (State.TUNING, State.OPENING, State.RUNNING, State.CLOSING)},
+    (State.CLOSING, ConnectionCloseOk): close_ok,
+}

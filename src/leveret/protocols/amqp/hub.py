@@ -1,0 +1,427 @@
+"""What all connections share: the broker under its lock, the list of what is to be sent, and what waits for the disk.
+
+receive -> [lock: frames, publishes, acks; pump to consumers] -> confirms wait for a frame of the journal
+durable -> [lock: confirms and held replies of that frame] -> flush: one write for each connection
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from socket import gethostname
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from leveret.core.broker import Broker
+from leveret.core.errors import BrokerClosed, JournalFailed, StoreUnreachable
+from leveret.core.queue import Queue
+from leveret.observability.audit import Audit
+from leveret.observability.logs import Log
+from leveret.protocols.amqp.bodies import Bodies, BodyStore, tried
+from leveret.protocols.amqp.greeting import server_properties
+from leveret.protocols.amqp.limits import Limits
+from leveret.protocols.amqp.output import Outbox
+from leveret.protocols.amqp.quotas import Quotas
+from leveret.protocols.amqp.replying import Replies
+from leveret.protocols.amqp.state import Hold
+from leveret.protocols.amqp.traffic_counts import TrafficCounts
+from leveret.protocols.amqp.watch import beat
+from leveret.security.access import Access
+from leveret.security.authentication import Authentication, Credentials, Login
+from leveret.security.logins import NO_NAME, Attempt
+
+if TYPE_CHECKING:
+    from leveret.protocols.amqp.connection import Connection
+
+COMPLAIN_MS = 1_000
+WAITING_MAX = 10_000  # publishes that nothing is written for would else be kept without end by a disk that is stuck
+
+T = TypeVar("T")
+LOG = Log("amqp")
+
+
+def _nothing() -> None:
+    """What is done elsewhere when only the way back is wanted."""
+
+
+class Guard(Protocol):
+    """The broker under its lock, as leveret.runtime.runtime.Guard has it."""
+
+    core: Broker
+
+    @property
+    def large(self) -> BodyStore | None:
+        """Where large bodies are kept; None: with all the others."""
+
+    def __enter__(self) -> Broker:
+        """Take the lock and let time pass."""
+
+    def __exit__(self, *error: object) -> None:
+        """Push to consumers and let the lock go."""
+
+    def dispatch(self) -> None:
+        """Push to consumers now; the caller holds the lock."""
+
+    @property
+    def behind(self) -> bool:
+        """Whether the disk is far behind."""
+
+    @property
+    def durable_frame(self) -> int:
+        """The last frame of the journal that is on the disk."""
+
+    def commit(self) -> int:
+        """The frame of the journal that has all that was done until now."""
+
+    def kick(self) -> None:
+        """Write that frame at once."""
+
+
+class Elsewhere(Protocol):
+    """Where slow things are done: large bodies."""
+
+    def __call__(self, job: Callable[[], T], done: Callable[[T], None]) -> None:
+        """Run a job in some thread, then `done` with its result in the thread of the hub, and not under the guard."""
+
+
+class Decide(Protocol):
+    """Decides login attempts, as leveret.security.logins.Logins.submit does."""
+
+    def __call__(
+        self, host: str, name: str, now_ms: int, decide: Callable[[], T], done: Callable[[T | Exception], None]
+    ) -> Attempt | None:
+        """Run `decide` in some thread, then `done` with its result or exception in the thread of the hub."""
+
+
+class Hub:
+    """The meeting point of connections, broker and journal; used by one thread, the event loop's."""
+
+    def __init__(
+        self,
+        guard: Guard,
+        wake: Callable[[], object],
+        access: Access,
+        elsewhere: Elsewhere,
+        limits: Limits,
+        cluster_name: str = "leveret",
+        authentication: Authentication | None = None,
+        decide: Decide | None = None,
+        soon: Callable[[Callable[[], None]], object] | None = None,
+    ) -> None:
+        """Serve the broker of a guard; `wake` makes the loop call `flush` soon, from whatever thread.
+
+        Logins are decided by `decide`, or elsewhere like everything that is slow. `soon` calls a function in the next
+        turn of the loop.
+        """
+        self.guard = guard
+        self.core = guard.core
+        self.core.falls_back = _warn_of_strategy
+        self.access = access
+        self.authentication = authentication or Authentication(access)
+        self.keep_password: Callable[[str, str], object] = access.change_password
+        self.audit: Audit | None = None
+        """Where changes by clients are noted; None: the node that the client has come to notes them."""
+        self.elsewhere = elsewhere
+        self.decide: Decide = decide or self._decide_elsewhere
+        self._soon = soon or (lambda job: elsewhere(_nothing, lambda _: job()))
+        self._changed_users: set[str | None] = set()
+        access.watchers.add(self)
+        self.limits = limits
+        self.quotas = Quotas(self)
+        self.bodies = None if guard.large is None else Bodies(self, guard.large)
+        self.server_properties = server_properties(cluster_name)
+        self.node = f"leveret@{gethostname()}"
+        self.alarm: str | None = None
+        self.replies = Replies()
+        self.outbox = Outbox(wake)
+        self.connections: set[Connection] = set()
+        self.short_heartbeats: set[Connection] = set()
+        self.traffic = TrafficCounts()
+        self.opened: Counter[str] = Counter(connection=0, channel=0)
+        self.durable_frame = guard.durable_frame
+        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        self._slowed: list[Connection] = []
+        self._resumed: list[Connection] = []
+        self._complained_ms = 0
+
+    # One turn
+
+    def receive(self, connection: Connection, data: bytes | bytearray | memoryview) -> None:
+        """Take what came from a socket."""
+        self.run(connection, lambda: connection.receive(data))
+
+    def run(self, connection: Connection, action: Callable[[], None]) -> None:
+        """Let a connection do something, and see to what it leaves behind."""
+        with self.locked():
+            self._try(connection, action)
+            self._confirm_later(connection)
+            if self.is_behind and not connection.finished:
+                connection.hold(Hold.DISK)
+                self._slowed.append(connection)
+
+    @contextmanager
+    def locked(self) -> Iterator[Broker]:
+        """The broker under its lock; if a queue cannot be read when it is let go, that is no client's fault."""
+        core = self.guard.__enter__()
+        try:
+            yield core
+        finally:
+            try:
+                self.guard.__exit__()
+            except JournalFailed:
+                raise
+            except Exception as error:
+                self._complain(error, core.now_ms)
+
+    def _complain(self, error: Exception, now_ms: int) -> None:
+        """Log what may happen again in every turn, but not that often."""
+        if now_ms - self._complained_ms >= COMPLAIN_MS:
+            self._complained_ms = now_ms
+            if isinstance(error, StoreUnreachable):
+                LOG.warning("a queue waits for the store", reason=error)
+            else:
+                LOG.error("a queue could not be read", error)
+
+    def _try(self, connection: Connection, action: Callable[[], None]) -> None:
+        """Let a connection do something; if that fails unexpectedly, only it ends."""
+        try:
+            action()
+        except JournalFailed:
+            raise
+        except Exception as error:
+            LOG.error("connection broken", error, **connection.who)
+            if not connection.finished:
+                self._try(connection, connection.finish)
+
+    def _confirm_later(self, connection: Connection) -> None:
+        """Confirm the new publishes of a connection when they are durable."""
+        channels = connection.take_unconfirmed()
+        if channels:
+
+            def confirm() -> None:
+                for channel, through in channels:
+                    channel.confirm(through)
+
+            self.when_durable(confirm)
+
+    def when_durable(self, action: Callable[[], None], *, lazily: bool = False) -> None:
+        """Do something when all that was done until now is on the disk; under the guard.
+
+        `lazily`: that is in no hurry, so nothing is written earlier than it would be anyway.
+        """
+        frame = self.guard.commit()
+        if frame <= self.durable_frame:
+            action()
+            return
+        self._waiting.append((frame, action))
+        if not lazily:
+            self.guard.kick()
+
+    def durable(self, frame: int) -> None:
+        """A frame of the journal is on the disk, and all before it."""
+        # A broker that was closed meanwhile, or lost to another owner, has no client to tell.
+        with suppress(BrokerClosed, JournalFailed), self.locked():
+            self.durable_frame = max(self.durable_frame, frame)
+            while self._waiting and self._waiting[0][0] <= self.durable_frame:
+                self._waiting.popleft()[1]()
+            if not self.is_behind:
+                slowed, self._slowed = self._slowed, []
+                for connection in slowed:
+                    connection.let_go(Hold.DISK)
+        self.resume()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether so much waits for the disk that connections have to wait, too."""
+        return self.guard.behind or len(self._waiting) >= WAITING_MAX
+
+    @property
+    def waits_for_disk(self) -> bool:
+        """Whether something is to be done when the disk is done."""
+        return bool(self._waiting)
+
+    def answer_when_durable(self, connection: Connection, answer: Callable[[], None]) -> None:
+        """Answer when all that was done until now is on the disk; the connection is not heard until then."""
+        answered = False
+
+        def finish() -> None:
+            nonlocal answered
+            answered = True
+            connection.let_go(Hold.ANSWER)
+            answer()
+
+        self.when_durable(finish)
+        if not answered:
+            connection.hold(Hold.ANSWER)
+
+    def resume(self) -> None:
+        """Go on with what connections had sent while they were not heard."""
+        while self._resumed:
+            connection = self._resumed.pop()
+            self.run(connection, connection.drain)
+
+    def resumed(self, connection: Connection) -> None:
+        """A connection can be heard again."""
+        self._resumed.append(connection)
+
+    def flush(self) -> None:
+        """Write what there is to be sent, once for each connection; not under the guard.
+
+        One round only: a consumer that reads as fast as we write must not keep the loop from all the others.
+        """
+        connections = self.outbox.take()
+        for connection in connections:
+            self._write(connection)
+        self.feed_consumers(connections)
+        self.resume()
+
+    def _write(self, connection: Connection) -> None:
+        """Let a connection write; one that cannot does not keep the others from it."""
+        try:
+            connection.flush()
+        except JournalFailed:
+            raise
+        except Exception as error:
+            LOG.error("connection broken", error, **connection.who)
+            connection.abort()
+
+    def feed_consumers(self, connections: list[Connection]) -> None:
+        """Push to those whose output was full and is not any more."""
+        starved = [each for each in connections if each.outlet.starved and not each.outlet.paused]
+        if starved:
+            with self.locked():
+                for connection in starved:
+                    connection.outlet.starved = False
+                    for channel in connection.channels.values():
+                        channel.resume()
+
+    # Slow things
+
+    def login(self, connection: Connection, credentials: Credentials) -> None:
+        """Decide a login by password or token."""
+        self._authenticate(connection, credentials, connection.logged_in)
+
+    def renew(self, connection: Connection, token: bytes) -> None:
+        """Decide about another token for a connection."""
+        self._authenticate(connection, Credentials(None, token), connection.renewed)
+
+    def _authenticate(self, connection: Connection, credentials: Credentials, then: Callable[[Login], None]) -> None:
+        """Decide credentials: at once if they were verified lately, else in line for a thread."""
+        now_ms, host = self.core.now_ms, connection.peer.host
+        known = self.authentication.recall(credentials, host, now_ms)
+        if known is not None:
+            then(Login(known))
+            return
+
+        def decide() -> Login:
+            return self.authentication.authenticate(credentials, host, now_ms)
+
+        def finish(login: Login | Exception) -> None:
+            if isinstance(login, Exception):
+                LOG.error("login could not be decided", login, **connection.who)
+                login = Login(None, "it could not be decided")
+            self._strengthen(login)
+            then(login)
+
+        def done(login: Login | Exception) -> None:
+            connection.attempt = None  # it refers to the connection by this function
+            if not isinstance(login, Exception):
+                self.note_login(connection, credentials.name, login)
+            if not connection.finished:
+                self.finish(connection, partial(finish, login))
+
+        connection.hold(Hold.LOGIN)
+        connection.attempt = self.decide(host, credentials.name or NO_NAME, now_ms, decide, done)
+
+    def note_login(self, connection: Connection, name: str | None, login: Login) -> None:
+        """Note a login that was refused, also when the client has gone meanwhile."""
+        if login.identity is None and self.audit is not None:
+            self.audit.login_failed("AMQP", name, connection.peer.host, login.reason)
+
+    def _decide_elsewhere(
+        self, host: str, name: str, now_ms: int, decide: Callable[[], T], done: Callable[[T | Exception], None]
+    ) -> None:
+        self.elsewhere(partial(tried, decide), done)
+
+    def _strengthen(self, login: Login) -> None:
+        """Store the better hash of a password, unless the password was changed while this login was decided."""
+        if login.stronger is not None:
+            user, stronger = login.stronger
+            if user.name in self.access.users and self.access.users.get(user.name).password_hash == user.password_hash:
+                self.keep_password(user.name, stronger)
+
+    def attempt(self, connection: Connection, job: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
+        """Do something slow for a connection elsewhere, then `done` with what came of it, under the guard."""
+        self.elsewhere(partial(tried, job), lambda result: self.finish(connection, lambda: done(result)))
+
+    def finish(self, connection: Connection, action: Callable[[], None]) -> None:
+        """Go on with a connection after something slow."""
+        self.run(connection, action)
+        self.resume()
+
+    # Rights
+
+    def access_changed(self, user: str | None) -> None:
+        """See Watcher: consumers and connections that are not allowed any more end in the next turn of the loop."""
+        self._changed_users.add(user)
+        if len(self._changed_users) == 1:
+            self._soon(self._check_access)
+
+    def _check_access(self) -> None:
+        """End what the users whose rights have changed may not go on with."""
+        users, self._changed_users = self._changed_users, set()
+        # A broker that was closed meanwhile, or lost to another owner, has no clients.
+        with suppress(BrokerClosed, JournalFailed), self.locked():
+            for connection in list(self.connections):
+                if None in users or connection.user_name in users:
+                    self._try(connection, connection.check_access)
+        self.resume()
+
+    # Alarms and time
+
+    def set_alarm(self, reason: str | None) -> None:
+        """Take no more publishes, or take them again."""
+        self.alarm = reason
+        with self.locked():
+            for connection in self.connections:
+                connection.set_alarm(reason)
+        self.resume()
+
+    def sweep(self) -> None:
+        """What time asks for, about once a second."""
+        with self.locked() as core:
+            for connection in list(self.connections):
+                self._try(connection, partial(connection.check, core.now_ms))
+            now_ms = core.now_ms
+        if self.bodies is not None:
+            self.bodies.retry(now_ms)
+        self.resume()
+
+    def beat(self) -> None:
+        """Between two sweeps: send heartbeats to clients that want them more often than once a second."""
+        if self.short_heartbeats:
+            with self.locked() as core:
+                for connection in list(self.short_heartbeats):
+                    self._try(connection, partial(beat, connection, core.now_ms))
+
+    def ask_close(self, code: int, text: str) -> None:
+        """Ask every client to go."""
+        with self.locked():
+            for connection in list(self.connections):
+                self._try(connection, partial(connection.ask_close, code, text))
+        self.resume()
+
+    def lost(self, connection: Connection) -> None:
+        """A socket is gone."""
+        self.run(connection, connection.lost)
+
+
+def _warn_of_strategy(queue: Queue) -> None:
+    """A queue asks for at-least-once dead-lettering and cannot have it."""
+    LOG.warning(
+        "falling back to dead-letter-strategy at-most-once",
+        vhost=queue.vhost,
+        queue=queue.name,
+        reason=f"at-least-once is incompatible with overflow strategy {queue.policy.overflow}: set reject-publish",
+    )

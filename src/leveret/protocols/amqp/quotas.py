@@ -1,0 +1,58 @@
+"""How many connections, channels and queues there may be: the limits of users and virtual hosts.
+
+Counted when it is checked and only where there is a limit: nothing to keep in step with what comes and goes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leveret.core.errors import PreconditionFailed
+from leveret.protocols.amqp.replies import ProtocolError, Reply
+
+if TYPE_CHECKING:
+    from leveret.protocols.amqp.connection import Connection
+    from leveret.protocols.amqp.hub import Hub
+
+
+class Quotas:
+    """The checks before something is opened or declared."""
+
+    def __init__(self, hub: Hub) -> None:
+        """Count what the hub has."""
+        self._hub = hub
+
+    def check_connection(self, user: str, vhost: str) -> None:
+        """Refuse one more connection of a user, or in a virtual host, than may be."""
+        most = self._hub.access.vhost_limits(vhost).connections_max
+        if most is not None and sum(each.vhost == vhost for each in self._running()) >= most:
+            raise ProtocolError(
+                Reply.NOT_ALLOWED,
+                f"access to vhost '{vhost}' refused for user '{user}': connection limit ({most}) is reached",
+            )
+        most = self._hub.access.users.limits_of(user).connections_max
+        if most is not None and sum(each.user_name == user for each in self._running()) >= most:
+            raise ProtocolError(
+                Reply.NOT_ALLOWED, f"connection refused for user '{user}': user connection limit ({most}) is reached"
+            )
+
+    def check_channel(self, user: str) -> None:
+        """Refuse one more channel of a user than may be."""
+        most = self._hub.access.users.limits_of(user).channels_max
+        if most is not None and sum(len(each.channels) for each in self._running() if each.user_name == user) >= most:
+            raise ProtocolError(
+                Reply.NOT_ALLOWED,
+                f"number of channels opened for user '{user}' has reached the maximum allowed user limit of ({most})",
+            )
+
+    def check_queue(self, vhost: str, name: str) -> None:
+        """Refuse one more queue in a virtual host than may be."""
+        most = self._hub.access.vhost_limits(vhost).queues_max
+        if most is not None and len(self._hub.core.topology.vhost(vhost).queues) >= most:
+            raise PreconditionFailed(
+                f"cannot declare queue '{name}': queue limit in vhost '{vhost}' ({most}) is reached"
+            )
+
+    def _running(self) -> list[Connection]:
+        """The connections that are open."""
+        return [each for each in self._hub.connections if each.started and not each.finished]

@@ -1,0 +1,18 @@
+from leveret.core.consumer import Consumer
+from leveret.protocols.amqp.traffic import Traffic
+
+class Subscriber(Consumer):
+    channel: Traffic
+    timeout_ms: int
+    def __init__(
+        self,
+        channel: Traffic,
+        tag: str,
+        *,
+        prefetch: int = 0,
+        priority: int = 0,
+        exclusive: bool = False,
+        no_ack: bool = False,
+        name: str | None = None,
+        timeout_ms: int = 0,
+    ) -> None: ...

@@ -1,0 +1,66 @@
+from collections.abc import Collection
+from typing import Any
+
+from leveret.core.broker import Broker
+from leveret.core.publish import Publisher
+from leveret.core.queue import Queue
+from leveret.core.switch import Switch
+from leveret.protocols.amqp.output import Outlet
+from leveret.protocols.amqp.unacked import Unacked
+
+class Route:
+    wire: bytes
+    queues: list[Queue]
+    plain: bool
+    def __init__(self, queues: list[Queue], plain: bool) -> None: ...
+
+class Traffic:
+    outlet: Outlet
+    core: Broker
+    publisher: Publisher
+    number: int
+    message_bytes_max: int
+    large_bytes: int
+    routes: dict[bytes, Route]
+    subscribers: dict[str, Any]
+    unacked: Unacked
+    last_tag: int
+    deaf: bool
+    transacting: bool
+    confirming: bool
+    published: int
+    @property
+    def confirmed(self) -> int: ...
+    refused: list[int]
+    prefetch: int
+    pushed: int
+    publishes: int
+    @property
+    def acks(self) -> int: ...
+    @property
+    def gets(self) -> int: ...
+    @property
+    def redeliveries(self) -> int: ...
+    dropped: int
+    returned: int
+    empty_gets: int
+    firehose: Switch
+    def __init__(
+        self,
+        outlet: Outlet,
+        core: Broker,
+        number: int,
+        routes: dict[bytes, Route],
+        message_bytes_max: int,
+        firehose: Switch,
+    ) -> None: ...
+    @property
+    def unconfirmed(self) -> bool: ...
+    def confirm(self, through: int) -> None: ...
+    def finish(self, tag: int, multiple: bool, requeue: bool, acknowledge: bool) -> None: ...
+    def requeue_all(self, keep: Collection[int] = ...) -> None: ...
+    def resume(self) -> None: ...
+    @property
+    def congested(self) -> bool: ...
+    def next_tag(self) -> int: ...
+    def get(self, queue: Queue, no_ack: bool) -> bool: ...

@@ -1,0 +1,280 @@
+"""The broker as handlers of HTTP use it: in the thread of the loop, without a task or a thread for each request.
+
+    send    -> under the lock -> frame of the journal -> answered when that is on the disk
+    receive -> under the lock -> answered at once, or a Poll that is woken by what comes
+
+Each verb gives its answer or something to await, which is what a handler may give. Answers that wait for the same frame
+are woken by one call from the thread that wrote it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from leveret.core.broker import Broker as Core
+from leveret.core.errors import JournalFailed, LeveretError, QueueNotFound, TooMany
+from leveret.embedded.broker import VHOST, Broker
+from leveret.embedded.declare import milliseconds
+from leveret.embedded.message import Message
+from leveret.embedded.outgoing import Outgoing
+from leveret.embedded.queue import Queue
+from leveret.protocols.http.pending import Pending
+from leveret.security.access import Access
+
+POLLS_MAX = 20_000  # each has a timer, a future and a place in a line
+ANSWER_BYTES_MAX = 4 << 20  # of messages in one answer, which is in memory some times over; one message always fits
+EARLY_COUNT = 8  # answers that wait for a frame before the disk begins with it: it works while the turn goes on
+
+T = TypeVar("T")
+
+
+class Desk:
+    """One for all requests of a loop; to be closed before the broker is."""
+
+    def __init__(self, broker: Broker, polls_max: int = POLLS_MAX, access: Access | None = None) -> None:
+        """Serve the running loop; requests of a user whose rights change in `access` wait no longer."""
+        self.broker = broker
+        self.guard = broker.guard
+        self.loop = asyncio.get_running_loop()
+        self.polls: set[Waiting] = set()
+        self._polls_max = polls_max
+        self._thread = threading.get_ident()
+        self._waiting: dict[int, list[Pending[Any]]] = {}
+        self._changed_users: set[str | None] = set()
+        if access is not None:
+            access.watchers.add(self)
+
+    def access_changed(self, user: str | None) -> None:
+        """See Watcher: who waits is answered now, has nothing, and is authorized anew when it asks again."""
+        self._changed_users.add(user)
+        if len(self._changed_users) == 1:
+            self.call(self._end_polls)
+
+    def _end_polls(self) -> None:
+        """Once for all changes of a turn: an import has thousands."""
+        users, self._changed_users = self._changed_users, set()
+        for poll in [each for each in self.polls if None in users or each.user in users]:
+            poll.end()
+
+    def close(self) -> None:
+        """Answer every request that waits for messages: there are none."""
+        for poll in list(self.polls):
+            poll.end()
+
+    def queue(self, name: str, vhost: str = VHOST) -> Queue:
+        """The queue of that name; QueueNotFound when there is none."""
+        # Without the lock: it is one look into a dictionary, and the verbs look again whether the queue is still there.
+        found = self.guard.core.topology.vhost(vhost).queues.get(name)
+        if found is None:
+            raise QueueNotFound(f"no queue '{name}' in vhost '{vhost}': create it first")
+        return Queue(self.broker, found)
+
+    # What waits for the disk
+
+    def change(self, action: Callable[[Core], T]) -> T | Awaitable[T]:
+        """Do something to the core, under its lock; give the result when it is durable."""
+        with self.guard as core:
+            result = action(core)
+            frame = self.guard.commit()
+        return self.when_durable(frame, result)
+
+    def committed(self, result: T) -> T | Pending[T]:
+        """Give a result when everything that was done until now is durable: after an ack, say."""
+        with self.guard:
+            frame = self.guard.commit()
+        return self.when_durable(frame, result)
+
+    def when_durable(self, frame: int, result: T) -> T | Pending[T]:
+        """Give a result when a frame is durable."""
+        if frame <= self.guard.durable_frame:
+            return result
+        pending = Pending(result)
+        waiting = self._waiting.get(frame)
+        if waiting is not None:
+            waiting.append(pending)
+            if len(waiting) == EARLY_COUNT:
+                self._write(frame)
+        else:
+            self._waiting[frame] = [pending]
+            # At the end of this turn of the loop: what some other requests of the turn do is in the same frame.
+            self.loop.call_soon(self._write_rest, frame)
+        return pending
+
+    def _write_rest(self, frame: int) -> None:
+        """Have a frame written at the end of a turn, unless that has begun."""
+        if 0 < len(self._waiting.get(frame, ())) < EARLY_COUNT:
+            self._write(frame)
+
+    def _write(self, frame: int) -> None:
+        """Have a frame written."""
+        try:
+            self.guard.notify(frame, partial(self._written, frame))
+        except JournalFailed as error:
+            self._answer(frame, error)
+
+    def _written(self, frame: int, error: JournalFailed | None) -> None:
+        """A frame is on the disk or never will be; in whatever thread."""
+        self.call(self._answer, frame, error)
+
+    def _answer(self, frame: int, error: JournalFailed | None) -> None:
+        """Finish every answer that waits for a frame; one that fails at that does not hold up the others."""
+        for pending in self._waiting.pop(frame, ()):
+            try:
+                pending.finish(error)
+            except Exception as failure:
+                self.loop.call_exception_handler({"message": "an answer was not given", "exception": failure})
+
+    def elsewhere(self, function: Callable[[], T]) -> asyncio.Future[T]:
+        """Call a function that waits (the verbs of Broker and Queue for operators, hashing) in another thread."""
+        return self.loop.run_in_executor(None, function)
+
+    # Messages
+
+    def send(self, queue: Queue, message: Outgoing, answer: Callable[[str], T]) -> T | Awaitable[T]:
+        """Send a message; give what `answer` makes of its id when it is durable."""
+        done = queue.post(message)
+        if done is None:
+            return self._send_large(queue, message, answer)
+        frame, sent = done
+        return self.when_durable(frame, answer(sent))
+
+    def send_many(
+        self, queue: Queue, messages: list[Outgoing], answer: Callable[[list[str | None]], T]
+    ) -> T | Awaitable[T]:
+        """Send many in one commit; an id is None where the queue was full."""
+        done = queue.post_many(messages)
+        if done is None:
+            return self._send_many_large(queue, messages, answer)
+        frame, sent = done
+        return self.when_durable(frame, answer(sent))
+
+    async def _send_large(self, queue: Queue, message: Outgoing, answer: Callable[[str], T]) -> T:
+        return answer(await queue.asend(**message._asdict()))
+
+    async def _send_many_large(
+        self, queue: Queue, messages: list[Outgoing], answer: Callable[[list[str | None]], T]
+    ) -> T:
+        return answer(await queue.asend_many(messages))
+
+    def receive(
+        self,
+        queue: Queue,
+        answer: Callable[[list[Message]], T],
+        count: int = 1,
+        *,
+        wait_s: float = 0,
+        lease_s: float | None = None,
+        consumer: str | None = None,
+        user: str | None = None,
+    ) -> T | asyncio.Future[T]:
+        """Take messages; when there is none, wait up to `wait_s` for the first. Gives what `answer` makes of them."""
+        lease_ms = queue.lease_of(count, lease_s)
+        taken = queue.take(count, lease_ms, ANSWER_BYTES_MAX, consumer)
+        if taken or wait_s <= 0:
+            return answer(taken)
+        self.check_polls()
+        poll = Poll(self, queue, answer, count, lease_ms, consumer, user)
+        return poll.start(milliseconds("wait", wait_s) / 1000)
+
+    def check_polls(self) -> None:
+        """Refuse one more request that waits than there may be."""
+        if len(self.polls) >= self._polls_max:
+            raise TooMany(
+                f"{self._polls_max} requests wait for messages, which is the limit: ask again without waiting"
+            )
+
+    # Threads
+
+    def call(self, function: Callable[..., None], *arguments: object) -> None:
+        """Call a function in the loop soon, from whatever thread; a loop that has ended needs to know nothing more."""
+        if threading.get_ident() == self._thread:
+            self.loop.call_soon(function, *arguments)
+        elif not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(function, *arguments)
+
+
+class Waiting(Protocol):
+    """A request that waits for something to come."""
+
+    @property
+    def user(self) -> str | None:
+        """Who asks."""
+
+    def end(self) -> None:
+        """Answer it: nothing has come."""
+
+
+class Poll:
+    """A request that waits for messages of a queue; see Waiters."""
+
+    __slots__ = ("_answer", "_asked", "_desk", "_future", "_queue", "_timer", "user")
+
+    def __init__(
+        self,
+        desk: Desk,
+        queue: Queue,
+        answer: Callable[[list[Message]], Any],
+        count: int,
+        lease_ms: int | None,
+        consumer: str | None = None,
+        user: str | None = None,
+    ) -> None:
+        """Wait for so many messages."""
+        self.user = user
+        self._desk = desk
+        self._queue = queue
+        self._answer = answer
+        self._asked = count, lease_ms, ANSWER_BYTES_MAX, consumer
+        self._future: asyncio.Future[Any] = desk.loop.create_future()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self, wait_s: float) -> asyncio.Future[Any]:
+        """Look once more, and wait when there is nothing."""
+        taken = self._queue.take_or_join(self, *self._asked)
+        if taken:
+            self._future.set_result(self._answer(taken))
+            return self._future
+        self._desk.polls.add(self)
+        self._timer = self._desk.loop.call_later(wait_s, self.end)
+        self._future.add_done_callback(self._leave)
+        return self._future
+
+    def wake(self) -> None:
+        """There may be something to take; under the lock of the broker, in whatever thread."""
+        self._desk.call(self._look)
+
+    def _look(self) -> None:
+        """Take what there is; wait on when another was quicker."""
+        if self._future.done():
+            return
+        try:
+            taken = self._queue.look_again(self, *self._asked)
+        except LeveretError as error:
+            self._future.set_exception(error)
+            return
+        if taken:
+            self.finish(taken)
+
+    def end(self) -> None:
+        """See Waiting."""
+        self.finish([])
+
+    def finish(self, taken: list[Message]) -> None:
+        """Answer."""
+        if self._future.done():
+            return
+        try:
+            self._future.set_result(self._answer(taken))
+        except Exception as error:
+            self._future.set_exception(error)
+
+    def _leave(self, future: asyncio.Future[Any]) -> None:
+        """Wait no more; what is still there is for the next one."""
+        self._desk.polls.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._queue.leave(self)

@@ -1,0 +1,37 @@
+"""What was counted in shards that other nodes have by now: counters of a process never go back."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from leveret.core.histogram import Histogram
+from leveret.core.names import INTERNAL_VHOST
+from leveret.core.tally import Tally
+
+if TYPE_CHECKING:
+    from leveret.runtime.runtime import Guard
+
+
+class Departed:
+    """The counters of shards that are gone; nothing on a single server."""
+
+    def __init__(self) -> None:
+        """None is gone yet."""
+        self.tallies: defaultdict[str, Tally] = defaultdict(Tally)
+        self.sync_us = Histogram()
+        self.frame_entries = Histogram()
+        self.written_bytes = 0
+
+    def keep(self, guard: Guard) -> None:
+        """A shard goes; also one whose journal has failed."""
+        with guard.lock:
+            for queue in guard.core.queues.values():
+                if queue.vhost != INTERNAL_VHOST:
+                    self.tallies[queue.policy.queue_type].keep(queue)
+            for kind, tally in guard.core.departed.items():
+                self.tallies[kind].merge(tally)
+        if guard.store is not None:
+            self.sync_us.add(guard.store.sync_us)
+            self.frame_entries.add(guard.store.frame_entries)
+            self.written_bytes += guard.store.bytes_written

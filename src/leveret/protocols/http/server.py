@@ -1,0 +1,191 @@
+"""An HTTP server in an event loop: listeners, connections, and the once-a-second look at all of them.
+
+    server = HttpServer(handler, Limits(), admission, SystemClock())
+    server.listen(bind("127.0.0.1", 8080))
+    ...
+    server.stop_listening()
+    await server.drain(timeout_s)
+
+A handler takes a Request and gives a Response, a Stream, or something to await that gives one of them. It is called in
+the loop: one that gives a Response costs no task, and one that gives a future neither. What it raises becomes an
+answer by `refuse`, which maps errors of the core and Refusal; other exceptions are logged and become a 500 first.
+When the client goes, what is awaited is cancelled.
+"""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from email.utils import formatdate
+from functools import partial
+
+from leveret.clock import Clock
+from leveret.core.errors import LeveretError
+from leveret.observability.logs import LimitedEvent, Log
+from leveret.protocols.http.budget import Budget
+from leveret.protocols.http.connection import Connection
+from leveret.protocols.http.limits import Limits
+from leveret.protocols.http.problem import problem
+from leveret.protocols.http.request import Request
+from leveret.protocols.http.reserved import DEADLINE_S, ReservedConnection
+from leveret.protocols.http.response import Response, Stream, status_line
+from leveret.protocols.net.admission import Admission
+from leveret.protocols.net.listener import Listener
+from leveret.protocols.net.proxy_protocol import Proxies
+from leveret.security.server_tls import ServerTls
+
+SWEEP_S = 1.0
+
+Answer = Response | Stream
+Handler = Callable[[Request], Answer | Awaitable[Answer]]
+Refuse = Callable[[LeveretError], Response]
+LOG = Log("http")
+HANDSHAKE_FAILED = LOG.limited("tls handshake failed", logging.INFO)
+
+
+class HttpServer:
+    """Listeners of one handler, and the connections that they accepted."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        limits: Limits,
+        admission: Admission,
+        clock: Clock,
+        refuse: Refuse = problem,
+        is_health: Callable[[Request], bool] = lambda request: False,
+        budget: Budget | None = None,
+        admits: bool = False,
+    ) -> None:
+        """Serve in the running loop; nothing is listened on yet.
+
+        `is_health` tells which requests are answered on connections beyond the budget. Servers may share a `budget` of
+        memory. `admits`: the handler can be asked whether a body is wanted before it is there (Admitted).
+        """
+        self._loop = asyncio.get_running_loop()
+        self.call_soon = self._loop.call_soon
+        self.handler = handler
+        self.limits = limits
+        self.refuse = refuse
+        self.is_health = is_health
+        self.draining = False
+        self.budget = Budget() if budget is None else budget
+        self.admits = admits
+        self.now_s = self._loop.time()
+        self.tells_requests = LOG.is_debugging
+        self._admission = admission
+        admission.close_idle = self._close_idle
+        self._clock = clock
+        self._listeners: list[Listener] = []
+        self._connections: dict[Connection, asyncio.Task[None]] = {}
+        self._heads: dict[int, bytes] = {}
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._sweep = self._loop.call_later(SWEEP_S, self._tick)
+
+    def __len__(self) -> int:
+        """How many connections there are."""
+        return len(self._connections)
+
+    # Coming and going
+
+    def listen(self, bound: socket.socket, tls: ServerTls | None = None, proxies: Proxies | None = None) -> None:
+        """Accept connections; by TLS if it is given, from load balancers if these are given."""
+        self._listeners.append(Listener(bound, partial(self._accepted, tls), self._admission.make_room, proxies))
+
+    def _accepted(self, tls: ServerTls | None, client: socket.socket, host: str, port: int) -> None:
+        """Let a client in, or send it away."""
+        slot = None if self.draining else self._admission.enter(host, port)
+        if slot is None:
+            client.close()
+            return
+        kind = ReservedConnection if slot.reserved else Connection
+        connection = kind(self, host, port, slot, tls)
+        slot.evict = partial(self.close, connection)
+        self._idle.clear()
+        opening = self._loop.create_task(self._open(connection, client, tls.context if tls else None))
+        opening.add_done_callback(partial(self._opened, connection, client))
+        self._connections[connection] = opening
+
+    def _opened(self, connection: Connection, client: socket.socket, opening: asyncio.Task[None]) -> None:
+        """A connection is open or never will be, perhaps because it was closed before its turn came.
+
+        If that was while the loop opened it, the loop gives up its transport and does not report it.
+        """
+        if opening.cancelled() or not connection.opened:
+            connection.abort()
+            client.close()
+            self.leave(connection)
+
+    async def _open(self, connection: Connection, client: socket.socket, context: ssl.SSLContext | None) -> None:
+        """Shake hands if it is TLS, then begin to talk."""
+        handshake_s = DEADLINE_S if connection.slot.reserved else self.limits.handshake_s
+        timeout_s = handshake_s if context else None
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: connection, client, ssl=context, ssl_handshake_timeout=timeout_s
+            )
+        except (OSError, TimeoutError) as error:
+            HANDSHAKE_FAILED.note(peer=connection.peer, reason=str(error) or "it took too long")
+
+    def close(self, connection: Connection) -> None:
+        """Close a connection at once, also one that is not open yet."""
+        self._connections[connection].cancel()
+        connection.abort()
+
+    def _close_idle(self) -> bool:
+        """Close the connection that was idle longest, because no file descriptor is left."""
+        idle = [each for each in self._connections if each.is_idle and each.slot.is_held]
+        oldest = min(idle, key=lambda each: each.since_s, default=None)
+        if oldest is None:
+            return False
+        oldest.slot.leave()
+        self.close(oldest)
+        return True
+
+    def leave(self, connection: Connection) -> None:
+        """A connection is gone."""
+        connection.slot.leave()
+        if self._connections.pop(connection, None) is not None and not self._connections:
+            self._idle.set()
+
+    def stop_listening(self) -> None:
+        """Accept no more."""
+        for listener in self._listeners:
+            listener.close()
+
+    async def drain(self, timeout_s: float) -> int:
+        """Let requests at hand be answered; give how many connections did not end in time, and close those."""
+        self.draining = True
+        for connection in list(self._connections):
+            connection.drain()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), timeout_s)
+        left = list(self._connections)
+        for connection in left:
+            self.close(connection)
+        await self._idle.wait()
+        self._sweep.cancel()
+        return len(left)
+
+    # Once a second
+
+    def _tick(self) -> None:
+        """Look at every connection."""
+        self._sweep = self._loop.call_later(SWEEP_S, self._tick)
+        self.now_s = self._loop.time()
+        self.tells_requests = LOG.is_debugging
+        LimitedEvent.flush_all()
+        self._heads.clear()
+        for connection in list(self._connections):
+            connection.check(self.now_s)
+
+    def head(self, status: int) -> bytes:
+        """The lines that all answers with a status begin with; made once a second."""
+        head = self._heads.get(status)
+        if head is None:
+            date = formatdate(self._clock.now_ms() / 1000, usegmt=True)
+            head = self._heads[status] = status_line(status) + f"Server: Leveret\r\nDate: {date}\r\n".encode()
+        return head

@@ -1,0 +1,113 @@
+"""Requests that read streams and wait at their end: files are read in other threads, waiting takes none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from leveret.embedded.records import Place, StreamRecord
+from leveret.embedded.stream import Stream
+from leveret.protocols.http.async_broker import Desk
+
+OVERHEAD_BYTES = 64  # of a record in memory, beside its body
+
+
+class Range(NamedTuple):
+    """What is to be read: from a place in each of some partitions on, within limits."""
+
+    places: Mapping[int, Place]
+    records_max: int
+    bytes_max: int
+    filters: Sequence[str] | None = None
+    match_unfiltered: bool = False
+
+
+class Found(NamedTuple):
+    """What there was, and the offset to go on at in each partition."""
+
+    records: list[StreamRecord]
+    offsets: dict[int, int]
+
+
+async def read(desk: Desk, stream: Stream, wanted: Range, wait_s: float, user: str) -> Found:
+    """Records of a stream for a user; when there is none, wait for the first."""
+    if wait_s <= 0 or not wanted.places:
+        return await desk.elsewhere(partial(look, stream, wanted))
+    desk.check_polls()
+    tail = Tail(desk, stream, wait_s, user)
+    try:
+        found = await desk.elsewhere(partial(look, stream, wanted))
+        while not found.records and await tail.grown():
+            # From where it stood: what came meanwhile is not "next" any more.
+            more = await desk.elsewhere(partial(look, stream, wanted._replace(places=found.offsets)))
+            found = found if tail.ended else more
+        return found
+    finally:
+        tail.leave()
+
+
+def look(stream: Stream, wanted: Range) -> Found:
+    """What there is now. Reads files: not for the thread of the loop."""
+    found = Found([], {})
+    left_bytes = wanted.bytes_max
+    for partition, place in wanted.places.items():
+        with stream.reader(
+            partition, place, filters=wanted.filters, match_unfiltered=wanted.match_unfiltered
+        ) as reader:
+            if len(found.records) < wanted.records_max and left_bytes > 0:
+                records = reader.read(wanted.records_max - len(found.records), max_bytes=left_bytes)
+                left_bytes -= sum(len(record.data) + OVERHEAD_BYTES for record in records)
+                found.records.extend(records)
+            found.offsets[partition] = reader.offset
+    return found
+
+
+class Tail:
+    """A request that waits for a stream to grow; see Waiters."""
+
+    def __init__(self, desk: Desk, stream: Stream, wait_s: float, user: str) -> None:
+        """Be woken from now on."""
+        self.user = user
+        self._desk = desk
+        self._stream = stream
+        self._until_s = desk.loop.time() + wait_s
+        self._stirred = asyncio.Event()
+        self.ended = False
+        self._join()
+        desk.polls.add(self)
+
+    def _join(self) -> None:
+        """Stand in the line, once."""
+        guard = self._stream.guard
+        with guard:
+            guard.waiters.leave(self._stream.core, self)
+            guard.waiters.join(self._stream.core, self)
+
+    async def grown(self) -> bool:
+        """Wait until something has happened to the stream; False when the time is over."""
+        try:
+            async with asyncio.timeout_at(self._until_s):
+                await self._stirred.wait()
+        except TimeoutError:
+            return False
+        self._stirred.clear()
+        if not self.ended:
+            self._join()  # before the next look: nothing comes unnoticed
+        return not self.ended
+
+    def wake(self) -> None:
+        """See Waiter."""
+        self._desk.call(self._stirred.set)
+
+    def end(self) -> None:
+        """See Waiting."""
+        self.ended = True
+        self._stirred.set()
+
+    def leave(self) -> None:
+        """Wait no more."""
+        self._desk.polls.discard(self)
+        with self._stream.guard.lock:
+            self._stream.guard.waiters.leave(self._stream.anyway, self)

@@ -1,0 +1,177 @@
+"""Alerts: what is wrong now, rules, silences, what happened, and who is told. An addition to RabbitMQ's API."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable
+
+from leveret.core.broker import Broker
+from leveret.observability.alerting.receivers import Receiver
+from leveret.observability.alerting.rules import Rule
+from leveret.observability.alerting.service import begin_silence
+from leveret.observability.alerting.silences import Silence
+from leveret.protocols.http.router import Answer
+from leveret.protocols.management.call import Call
+from leveret.protocols.management.context import Row
+from leveret.protocols.management.listing import listed, one
+from leveret.protocols.management.refusals import BadRequest, NotAuthorised, answer, done
+from leveret.protocols.management.rules import enters, has, seen, sees
+
+TOLD = frozenset(("unit", "changed", "place", "problem", "waiting"))
+"""What only answers have: a client that sends one back with something changed need not take it out."""
+PATTERN = re.compile(r"[*?\[]")
+EVENTS = 100
+EVENTS_MAX = 1_000
+
+
+def list_alerts(call: Call) -> Answer | Awaitable[Answer]:
+    """What is wrong in the virtual hosts that the user sees, the worst first."""
+    with call.site.desk.guard:
+        found = call.site.alerts.alerts()
+    return listed(call, [row for row in found if sees(call, row["vhost"])], name=lambda row: str(row["queue"]))
+
+
+def list_events(call: Call) -> Answer:
+    """What happened lately, the newest first."""
+    limit = call.number("limit")
+    if limit is not None and limit > EVENTS_MAX:
+        raise BadRequest(f"limit is at most {EVENTS_MAX}: ask for fewer")
+    with call.site.desk.guard as core:
+        homes = frozenset(home.name for home in seen(call, core))
+        return answer(call.site.alerts.history.recent(EVENTS if limit is None else limit, homes))
+
+
+def put(
+    call: Call, kind: str, known: Callable[[], Iterable[Rule | Receiver]], put_one: Callable[[Row], object]
+) -> Answer | Awaitable[Answer]:
+    """Add or replace what was sent, under the name that the path has."""
+
+    def keep(core: Broker) -> Answer:
+        name = call.named(kind)
+        replaces = any(each.name == name for each in known())
+        put_one({**{field: value for field, value in call.body.items() if field not in TOLD}, "name": name})
+        return done(204 if replaces else 201)
+
+    return call.change(keep)
+
+
+def delete(call: Call, kind: str, delete_one: Callable[[str], object]) -> Answer | Awaitable[Answer]:
+    """Forget what has the name in the path."""
+
+    def remove(core: Broker) -> Answer:
+        delete_one(call.named(kind))
+        return done()
+
+    return call.change(remove)
+
+
+# Rules
+
+
+def list_rules(call: Call) -> Answer | Awaitable[Answer]:
+    """Every rule."""
+    with call.site.desk.guard:
+        book = call.site.alerts.book
+        changed = {rule.name for rule in book.changed_rules()}
+        found = [{**rule.to_dict(), "unit": rule.unit, "changed": rule.name in changed} for rule in book.rules()]
+    return listed(call, found)
+
+
+def look_at_rule(call: Call) -> Answer:
+    """One of them."""
+    with call.site.desk.guard:
+        rule = call.site.alerts.book.rule(call.named("rule"))
+    return one(call, {**rule.to_dict(), "unit": rule.unit})
+
+
+def put_rule(call: Call) -> Answer | Awaitable[Answer]:
+    """Add or replace a rule."""
+
+    book = call.site.alerts.book
+    return put(call, "rule", book.rules, book.put_rule)
+
+
+def delete_rule(call: Call) -> Answer | Awaitable[Answer]:
+    """Forget a rule; one that is always there is as it was again."""
+
+    return delete(call, "rule", call.site.alerts.book.delete_rule)
+
+
+# Silences
+
+
+def list_silences(call: Call) -> Answer | Awaitable[Answer]:
+    """The silences in virtual hosts that the user sees, the one that ends first in front."""
+    with call.site.desk.guard as core:
+        homes = [home.name for home in seen(call, core)]
+        found = [each.to_dict() for each in call.site.alerts.book.silences() if any(map(each.is_in, homes))]
+    return listed(call, found)
+
+
+async def add_silence(call: Call) -> Answer:
+    """Begin a silence, in the name of the user."""
+    alerts, body = call.site.alerts, call.body
+    check_place(call, body.get("vhost"))
+    silence = await changed(call, lambda core: begin_silence(alerts.book, body, call.user, core.now_ms))
+    alerts.silenced(silence)
+    return answer(silence.to_dict(), 201)
+
+
+async def delete_silence(call: Call) -> Answer:
+    """End a silence."""
+    alerts, name = call.site.alerts, call.named("silence")
+
+    def remove(core: Broker) -> Silence:
+        check_place(call, alerts.book.silence(name).vhost)
+        return alerts.book.delete_silence(name)
+
+    alerts.unsilenced(await changed(call, remove), call.user)
+    return done()
+
+
+async def changed(call: Call, action: Callable[[Broker], Silence]) -> Silence:
+    """What a change gave, once it lasts."""
+    made = call.change(action)
+    return await made if isinstance(made, Awaitable) else made
+
+
+def check_place(call: Call, vhost: object) -> None:
+    """Refuse who would silence others: patterns of virtual hosts are for administrators."""
+    if has(call, "administrator"):
+        return
+    if not isinstance(vhost, str) or PATTERN.search(vhost) or not enters(call, vhost):
+        raise NotAuthorised("User not authorised to silence that: name a virtual host that you may enter")
+
+
+# Receivers
+
+
+def list_receivers(call: Call) -> Answer | Awaitable[Answer]:
+    """Who is told, without anything secret."""
+    with call.site.desk.guard:
+        found = call.site.alerts.receivers()
+    return listed(call, found)
+
+
+def look_at_receiver(call: Call) -> Answer:
+    """One of them."""
+    with call.site.desk.guard:
+        return one(call, call.site.alerts.book.receiver(call.named("receiver")).shown())
+
+
+def put_receiver(call: Call) -> Answer | Awaitable[Answer]:
+    """Add or replace a receiver; secrets that are left out stay."""
+
+    book = call.site.alerts.book
+    return put(call, "receiver", book.receivers, book.put_receiver)
+
+
+def delete_receiver(call: Call) -> Answer | Awaitable[Answer]:
+    """Delete a receiver."""
+
+    return delete(call, "receiver", call.site.alerts.book.delete_receiver)
+
+
+async def test_receiver(call: Call) -> Answer:
+    """Send a test now, and say what became of it."""
+    return answer(await call.site.alerts.test(call.named("receiver")))

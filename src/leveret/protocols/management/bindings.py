@@ -1,0 +1,218 @@
+"""Bindings: between an exchange and a queue or another exchange, known by a key made of routing key and arguments.
+
+properties_key      %23             the routing key # without arguments
+                    ~               an empty routing key without arguments
+                    new~Xq3vLw      the routing key new, and a digest of the arguments
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Awaitable, Iterator
+from hashlib import sha256
+from typing import Any
+from urllib.parse import quote, unquote
+
+from leveret.core.broker import Broker
+from leveret.core.exchanges import Binding, Exchange
+from leveret.core.jsonable import canonical, plain
+from leveret.core.topology import Vhost
+from leveret.protocols.http.router import Answer
+from leveret.protocols.management.call import Call
+from leveret.protocols.management.context import Row
+from leveret.protocols.management.listing import listed, one
+from leveret.protocols.management.refusals import Missing, done
+from leveret.protocols.management.rules import sees
+from leveret.security.authorisation import Role
+
+DIGEST_BYTES = 4
+Handle = tuple[Vhost, Any]
+KINDS = {"q": "queue", "e": "exchange"}
+
+
+def shown(home: Vhost, binding: Binding) -> Row:
+    """A binding."""
+    return {
+        "source": binding.source,
+        "vhost": home.name,
+        "destination": binding.destination.name,
+        "destination_type": binding.destination_type,
+        "routing_key": plain(binding.key),
+        "arguments": plain(binding.arguments),
+        "properties_key": properties_key(binding.key, binding.arguments),
+    }
+
+
+def implied(home: Vhost, queue: Any) -> Row:
+    """The binding of every queue to the default exchange."""
+    return {
+        "source": "",
+        "vhost": home.name,
+        "destination": queue.name,
+        "destination_type": "queue",
+        "routing_key": queue.name,
+        "arguments": {},
+        "properties_key": properties_key(queue.name, {}),
+    }
+
+
+def properties_key(key: str, arguments: Any) -> str:
+    """What a binding between two ends is known by."""
+    quoted = quote(key.encode("utf-8", "surrogateescape"), safe="").replace("~", "%7E")
+    if not arguments:
+        return quoted or "~"
+    digest = sha256(canonical(arguments).encode()).digest()[:DIGEST_BYTES]
+    return f"{quoted}~{urlsafe_b64encode(digest).decode().rstrip('=')}"
+
+
+def all_of(home: Vhost) -> Iterator[Handle]:
+    """Every binding of a virtual host: where it is, and the queue that is bound by its name, or the binding."""
+    yield from ((home, queue) for queue in home.queues.values())
+    yield from ((home, binding) for binding in home.bindings())
+
+
+def row(handle: Handle) -> Row:
+    """What is told of one of them."""
+    home, found = handle
+    return shown(home, found) if isinstance(found, Binding) else implied(home, found)
+
+
+def bindings_to(home: Vhost, destination: Any) -> list[Row]:
+    """Those that lead to a queue or exchange."""
+    first = [] if isinstance(destination, Exchange) else [implied(home, destination)]
+    return first + [shown(home, binding) for binding in home.bindings_of(destination)]
+
+
+# Looking
+
+
+def list_all(call: Call) -> Answer | Awaitable[Answer]:
+    """The bindings of every virtual host that the user sees."""
+    with call.site.desk.guard as core:
+        homes = [home for home in core.topology.vhosts.values() if sees(call, home.name)]
+        handles = [handle for home in homes for handle in all_of(home)]
+    return listed(call, handles, row, _source)
+
+
+def list_vhost(call: Call) -> Answer | Awaitable[Answer]:
+    """Those of one."""
+    with call.site.desk.guard as core:
+        handles = list(all_of(call.home(core)))
+    return listed(call, handles, row, _source)
+
+
+def _source(handle: Handle) -> str:
+    """What filters see of a binding."""
+    return str(getattr(handle[1], "source", ""))
+
+
+def list_from(call: Call) -> Answer | Awaitable[Answer]:
+    """Those that come from an exchange."""
+    with call.site.desk.guard as core:
+        home = call.home(core)
+        exchange = find_exchange(home, call.named_exchange())
+        rows = [shown(home, binding) for binding in exchange.bindings.values()]
+        if not exchange.name:
+            rows = [implied(home, queue) for queue in home.queues.values()]
+    return listed(call, rows)
+
+
+def list_to(call: Call) -> Answer | Awaitable[Answer]:
+    """Those that lead to an exchange."""
+    with call.site.desk.guard as core:
+        home = call.home(core)
+        rows = bindings_to(home, find_exchange(home, call.named_exchange()))
+    return listed(call, rows)
+
+
+def list_between(call: Call) -> Answer | Awaitable[Answer]:
+    """Those between two ends."""
+    with call.site.desk.guard as core:
+        home = call.home(core)
+        rows = between(call, home)
+    return listed(call, rows)
+
+
+def look(call: Call) -> Answer:
+    """One of them."""
+    with call.site.desk.guard as core:
+        return one(call, find(call, call.home(core)))
+
+
+def find_exchange(home: Vhost, name: str) -> Exchange:
+    """An exchange that is there."""
+    found = home.exchanges.get(name)
+    if found is None:
+        raise Missing()
+    return found
+
+
+def ends(call: Call, home: Vhost) -> tuple[Exchange, Any]:
+    """Both ends that a path names."""
+    source = find_exchange(home, call.named_exchange("source"))
+    if KINDS.get(call.named("kind")) == "exchange":
+        return source, find_exchange(home, call.named_exchange("destination"))
+    target = home.queues.get(call.named("destination")) if call.named("kind") in KINDS else None
+    if target is None:
+        raise Missing()
+    return source, target
+
+
+def between(call: Call, home: Vhost) -> list[Row]:
+    """The bindings between the ends that a path names."""
+    source, target = ends(call, home)
+    return [each for each in bindings_to(home, target) if each["source"] == source.name]
+
+
+def find(call: Call, home: Vhost) -> Row:
+    """The binding that a path names; clients quote its key once more, or do not."""
+    given, rows = call.named("properties"), between(call, home)
+    for same in (lambda key: key == given, lambda key: unquote(key) == unquote(given)):
+        for each in rows:
+            if same(each["properties_key"]):
+                return each
+    raise Missing()
+
+
+# Changing
+
+
+def bind(call: Call) -> Answer | Awaitable[Answer]:
+    """Bind a queue or exchange to an exchange."""
+    key, arguments = call.field("routing_key", str, ""), call.arguments()
+
+    def make(core: Broker) -> Answer:
+        home = call.home(core)
+        source, target = ends(call, home)
+        authorized(call, source, target, "bind", key)
+        core.bind(home.name, source.name, target.name, key, arguments, KINDS[call.named("kind")])
+        location = f"{quote(call.named('destination'), safe='')}/{quote(properties_key(key, arguments), safe='')}"
+        return done(201, (("Location", location),))
+
+    return call.change(make)
+
+
+def unbind(call: Call) -> Answer | Awaitable[Answer]:
+    """Remove a binding."""
+
+    def remove(core: Broker) -> Answer:
+        home = call.home(core)
+        found = find(call, home)
+        source, target = ends(call, home)
+        chosen = next((each for each in home.bindings_of(target) if shown(home, each) == found), None)
+        # The key itself, not the one that is shown: bytes that are not UTF-8 look different there.
+        authorized(call, source, target, "unbind", "" if chosen is None else chosen.key)
+        if chosen is not None:
+            core.unbind(home.name, source.name, target.name, chosen.key, chosen.arguments, found["destination_type"])
+        return done()
+
+    return call.change(remove)
+
+
+def authorized(call: Call, source: Exchange, target: Any, verb: str, key: str) -> None:
+    """Refuse who may not; also the default exchange, to which everything is bound already."""
+    kind = KINDS[call.named("kind")]
+    names: dict[Role, str] = {"queue": target.name, "exchange": source.name}
+    if kind == "exchange":
+        names = {"destination": target.name, "source": source.name}
+    call.authorize(f"{kind}.{verb}", names, key if source.type == "topic" else None)

@@ -1,0 +1,154 @@
+"""One request as endpoints see it: who asks, what the path names, and the body as checked JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from leveret.core.errors import AccessRefused, VhostNotFound
+from leveret.core.jsonable import decode_table
+from leveret.core.topology import Vhost
+from leveret.protocols.http.json_reader import read_json
+from leveret.protocols.http.request import Request
+from leveret.protocols.management.refusals import BadRequest, Missing
+from leveret.security.authorisation import Role, authorise
+from leveret.security.identity import Identity
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Mapping
+
+    from leveret.core.broker import Broker
+    from leveret.core.queue import Queue
+    from leveret.protocols.management.context import Site
+
+T = TypeVar("T")
+DEFAULT_EXCHANGE = "amq.default"  # what paths call the exchange without a name
+MISSING: Any = object()
+NAMES: dict[type, str] = {bool: "boolean", int: "int", str: "string", dict: "object", list: "list"}
+
+
+class Call:
+    """A request of a known user, unless the endpoint needs no login."""
+
+    def __init__(self, request: Request, site: Site) -> None:
+        """Nothing is checked yet."""
+        self.request = request
+        self.site = site
+
+    @property
+    def identity(self) -> Identity:
+        """Who asks."""
+        assert self.request.identity is not None, "only endpoints without a login are asked without an identity"
+        return self.request.identity
+
+    @property
+    def user(self) -> str:
+        """The user's name."""
+        return self.identity.user
+
+    def named(self, name: str) -> str:
+        """What stands in a place of the path."""
+        return self.request.parameters[name]
+
+    def named_exchange(self, name: str = "exchange") -> str:
+        """The name of an exchange in the path."""
+        found = self.named(name)
+        return "" if found == DEFAULT_EXCHANGE else found
+
+    # Objects; all of them under the lock
+
+    def home(self, core: Broker) -> Vhost:
+        """The virtual host that the path names."""
+        try:
+            return core.topology.vhost(self.named("vhost"))
+        except VhostNotFound:
+            raise Missing() from None
+
+    def queue(self, core: Broker) -> Queue:
+        """The queue that the path names."""
+        found: Queue | None = self.home(core).queues.get(self.named("queue"))
+        if found is None:
+            raise Missing()
+        return found
+
+    def authorize(self, verb: str, names: Mapping[Role, str], topic_key: str | None = None) -> None:
+        """Refuse what the user may not do by AMQP either; a token must have a scope for it as well."""
+        vhost, permissions = self.named("vhost"), self.site.access.permissions
+        authorise(permissions, self.identity, verb, vhost, names, () if topic_key is None else (topic_key,))
+
+    def allows(self, verb: str, names: Mapping[Role, str]) -> bool:
+        """The same as a question."""
+        try:
+            self.authorize(verb, names)
+        except AccessRefused:
+            return False
+        return True
+
+    def change(self, action: Callable[[Broker], T]) -> T | Awaitable[T]:
+        """Change something and answer when that is durable."""
+        return self.site.desk.change(action)
+
+    # The body
+
+    @cached_property
+    def body(self) -> dict[str, Any]:
+        """The JSON object that was sent; without a body an empty one."""
+        value = parsed(self.request.body) if self.request.body.strip() else {}
+        if not isinstance(value, dict):
+            raise BadRequest("not_json")
+        return value
+
+    def need(self, *names: str) -> None:
+        """Refuse a body that lacks a field."""
+        lacking = [f"{{key_missing,{name}}}" for name in names if name not in self.body]
+        if lacking:
+            raise BadRequest(f"[{','.join(lacking)}]")
+
+    def field(self, name: str, kind: type[T], default: T = MISSING) -> T:
+        """A field of the body; without a default it must be there. Numbers and truths may come as text."""
+        if default is MISSING:
+            self.need(name)
+        value = self.body.get(name, default)
+        if kind in (bool, int):
+            value = spelled(value, kind)
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise BadRequest(f"{name} is not a {NAMES[kind]}: send one")
+        return value
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of a queue, an exchange or a binding. An empty list, PHP's empty array, is an empty table."""
+        given = {} if self.body.get("arguments") == [] else self.field("arguments", dict, {})
+        return decode_table("arguments", given)
+
+    # The query
+
+    def flag(self, name: str) -> bool:
+        """Whether a condition is asked for."""
+        return self.request.query.get(name) == "true"
+
+    def number(self, name: str) -> int | None:
+        """A whole number of the query."""
+        text = self.request.query.get(name)
+        if text is None:
+            return None
+        if not (text.isascii() and text.isdigit() and len(text) <= 18):
+            raise BadRequest(f"{name} is not a whole number: correct it")
+        return int(text)
+
+
+def spelled(text: Any, kind: type) -> Any:
+    """The boolean or integer that rabbitmqadmin sends as text; any other value as it is."""
+    if not isinstance(text, str):
+        return text
+    if kind is bool:
+        return {"true": True, "false": False}.get(text, text)
+    return int(text) if text.isascii() and text.removeprefix("-").isdigit() and len(text) <= 18 else text
+
+
+def parsed(data: bytes, word: str = "not_json") -> Any:
+    """JSON without what JSON does not have."""
+    try:
+        return read_json(data, bytes_as_text=True)
+    except ValueError:
+        raise BadRequest(word) from None

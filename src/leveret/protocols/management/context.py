@@ -1,0 +1,216 @@
+"""What the management API works on: the broker, who may use it, its clients, and the facts of the process.
+
+Clients and definitions belong to parts that HTTP does not import; the start of the server joins them here.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from leveret.core.queue import Queue
+from leveret.observability.alerting.service import Alerting
+from leveret.observability.audit import Audit
+from leveret.protocols.http.async_broker import Desk
+from leveret.protocols.http.departed import Departed
+from leveret.protocols.http.reports import Reports
+from leveret.protocols.http.request import Request
+from leveret.protocols.http.router import Answer
+from leveret.protocols.management.rates import Rates
+from leveret.protocols.net.admission import Admission
+from leveret.runtime.runtime import Guard
+from leveret.security.access import Access
+
+Row = dict[str, Any]
+
+PRODUCT = "Leveret"
+API_VERSION = "3.13.7"
+"""The RabbitMQ whose API this is, for tools that look at its version before they use it."""
+
+
+class Entry(Protocol):
+    """A connection, a channel or a consumer."""
+
+    @property
+    def name(self) -> str:
+        """What it is called; of a consumer, its tag."""
+
+    @property
+    def user(self) -> str:
+        """Whose it is."""
+
+    @property
+    def vhost(self) -> str:
+        """Where it is."""
+
+    @property
+    def owner(self) -> str:
+        """The name of the connection of a channel, or of the channel of a consumer."""
+
+    @property
+    def row(self) -> Callable[[], Row]:
+        """Tells all about it."""
+
+
+class Clients(Protocol):
+    """The connections of AMQP, in RabbitMQ's words; called under the lock of the broker."""
+
+    def connections(self) -> Sequence[Entry]:
+        """Every connection that is open."""
+
+    def channels(self) -> Sequence[Entry]:
+        """Every channel of them."""
+
+    def consumers(self) -> Sequence[Entry]:
+        """Every consumer on those."""
+
+    def consumers_of(self, queue: Queue) -> list[Row]:
+        """The consumers of a queue."""
+
+    def holder(self, consumer: object) -> Row | None:
+        """Who a consumer of the core is; None: none of these."""
+
+    def counts(self) -> dict[str, int]:
+        """How many there are of each."""
+
+    def churn(self) -> dict[str, int]:
+        """How many connections and channels have come and gone."""
+
+    def traffic(self) -> dict[str, int]:
+        """What all channels have done, those too that are closed."""
+
+    def close(self, name: str, reason: str) -> bool:
+        """Ask a client to go; False when there is no such connection."""
+
+
+class Nodes(Protocol):
+    """The nodes of a cluster, for one of them."""
+
+    @property
+    def name(self) -> str:
+        """What this one is called."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Who is there."""
+
+    def homes(self, vhost: str | None = None) -> Sequence[str]:
+        """The shards that have queues; of a virtual host, or of any."""
+
+    def home_of(self, vhost: str, queue: str) -> str:
+        """The shard of a queue."""
+
+    def owner_of(self, home: str) -> str | None:
+        """The node that has a shard; None: no node does now."""
+
+    def vanishing(self, vhost: str, queue: str) -> Awaitable[None] | None:
+        """When the copy knows whether a queue is there, that may just have gone by itself; None: it does."""
+
+    def ask(self, home: str, request: Request) -> Answer | Awaitable[Answer]:
+        """What a shard answers."""
+
+    async def ask_node(self, name: str, request: Request) -> Answer:
+        """What a node answers."""
+
+    async def everywhere(self, request: Request) -> Mapping[str, Answer]:
+        """What all nodes answer that do so in time, by name."""
+
+
+class Cluster(Protocol):
+    """The cluster that a node is in, for its operators."""
+
+    @property
+    def draining(self) -> bool:
+        """Whether this node gives its shards away."""
+
+    @property
+    def links(self) -> Sequence[str]:
+        """The nodes within reach."""
+
+    @property
+    def successors(self) -> Sequence[str]:
+        """The nodes within reach that would take its shards."""
+
+    async def status(self) -> Row:
+        """Who is there, and who has which shard."""
+
+    async def drain(self, stay: bool = False) -> Row:
+        """Give all shards of the node to others, then stop it unless it is to stay."""
+
+    async def rebalance(self) -> Row:
+        """Let shards go to the nodes that should have them."""
+
+    def figures(self) -> dict[str, Any]:
+        """What scrapes tell of the part that this node has in it."""
+
+
+class Definitions(Protocol):
+    """Files of definitions, a section at a time; called under the lock of the broker."""
+
+    def give_out(self, section: str) -> Iterable[Row]:
+        """The objects of a section."""
+
+    def take_in(self, section: str, objects: list[Any], vhost: str) -> list[str]:
+        """Add objects; why some were left out."""
+
+
+class Listening(NamedTuple):
+    """An address that the server listens on."""
+
+    protocol: str
+    host: str
+    port: int
+    tls: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """Facts of the process that the broker cannot know."""
+
+    node: str
+    version: str
+    data: str
+    pid: int
+    started_ms: int
+    memory_bytes_max: int
+    free_bytes_min: int
+    files_max: int
+    memory_bytes: Callable[[], int]
+    free_bytes: Callable[[], int]
+    alarm: Callable[[], str | None]
+    listening: Callable[[], list[Listening]]
+    certificate_ends_ms: Callable[[], int | None]
+    lists_end_ms: Callable[[], Mapping[str, int]] = dict
+    """When revocation lists of certificates expire, by what they are about."""
+    budgets: Sequence[Admission] = ()
+    """Of connections, for each protocol."""
+    cluster: str = "leveret"
+    """What the cluster is called unless it is named otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """Everything that endpoints use."""
+
+    desk: Desk
+    access: Access
+    clients: Clients
+    definitions: Definitions
+    process: Process
+    rates: Rates
+    audit: Audit
+    reports: Reports
+    alerts: Alerting
+    shard: int | None = None
+    """Of a site that is one shard of a cluster."""
+    cluster: Cluster | None = None
+    """Of a node; its desk has the definitions of the whole cluster, and no messages."""
+    shards: Callable[[], Sequence[Guard]] | None = None
+    """Those that a node has now."""
+    departed: Departed = field(default_factory=Departed)
+    nodes: Nodes | None = None
+    """The others, and this one; of a node."""
+
+    @property
+    def guards(self) -> Sequence[Guard]:
+        """The brokers with the messages that are here: the one, or those of the shards of a node."""
+        return (self.desk.guard,) if self.shards is None else self.shards()

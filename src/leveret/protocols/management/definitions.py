@@ -1,0 +1,149 @@
+"""Definitions as files: everything or one virtual host given out, and taken in again, also from RabbitMQ."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator, Awaitable
+from typing import Any
+
+from leveret.observability.logs import Log
+from leveret.protocols.http.response import JSON, Headers, Stream
+from leveret.protocols.http.router import Answer
+from leveret.protocols.management.call import Call, parsed
+from leveret.protocols.management.context import API_VERSION, PRODUCT, Row
+from leveret.protocols.management.multipart import form
+from leveret.protocols.management.refusals import NO_CACHE, BadRequest, answer, done
+from leveret.security.passwords import hashed_row
+
+# In the order in which one needs the other when they are taken in.
+SECTIONS = (
+    "vhosts",
+    "users",
+    "permissions",
+    "topic_permissions",
+    "parameters",
+    "global_parameters",
+    "policies",
+    "exchanges",
+    "queues",
+    "bindings",
+    "queue_details",
+    "alert_rules",
+    "alert_receivers",
+)
+OF_VHOST = ("parameters", "policies", "exchanges", "queues", "bindings", "queue_details")
+STEP = 200  # objects that are taken in or given out in one hold of the lock
+TOLD_MAX = 100  # reasons that one answer tells
+PASSWORDS_MAX = 1_000  # in one file: hashing is dear on purpose
+
+_FILE_NAME = re.compile(r"[^\w.-]")
+LOG = Log("management")
+
+
+def give_out(call: Call) -> Answer:
+    """Everything that is defined."""
+    head = {"rabbit_version": API_VERSION, "rabbitmq_version": API_VERSION}
+    product = {"product_name": PRODUCT, "product_version": call.site.process.version}
+    return _given(call, {**head, **product}, SECTIONS, None)
+
+
+def give_out_vhost(call: Call) -> Answer:
+    """What is defined in a virtual host."""
+    with call.site.desk.guard as core:
+        vhost = call.home(core).name
+    return _given(call, {"rabbit_version": API_VERSION}, OF_VHOST, vhost)
+
+
+def _given(call: Call, head: Row, sections: tuple[str, ...], vhost: str | None) -> Answer:
+    """A file, sent a part at a time."""
+    return Stream(_parts(call, head, sections, vhost), JSON, (*NO_CACHE, *_attachment(call)))
+
+
+async def _parts(call: Call, head: Row, sections: tuple[str, ...], vhost: str | None) -> AsyncGenerator[bytes, None]:
+    """The head, then each section, some objects in each turn of the loop."""
+    yield json.dumps(head)[:-1].encode()
+    for section in sections:
+        with call.site.desk.guard:
+            rows = [row for row in call.site.definitions.give_out(section) if vhost in (None, row.get("vhost"))]
+        if vhost is not None and section not in ("parameters", "policies"):
+            rows = [{key: row[key] for key in row if key != "vhost"} for row in rows]
+        yield f',"{section}":['.encode()
+        for start in range(0, len(rows), STEP):
+            yield (b"," if start else b"") + json.dumps(rows[start : start + STEP], separators=(",", ":"))[
+                1:-1
+            ].encode()
+            await asyncio.sleep(0)
+        yield b"]"
+    yield b"}"
+
+
+def _attachment(call: Call) -> Headers:
+    """The header that makes browsers keep an answer in a file."""
+    name = _FILE_NAME.sub("_", call.request.query.get("download", ""))[:100]
+    return (("Content-Disposition", f"attachment; filename={name}"),) if name else ()
+
+
+# Taking in
+
+
+def take_in(call: Call) -> Answer | Awaitable[Answer]:
+    """Add what a file defines to what there is; what contradicts that stays as it is."""
+    return _taken(call, _file(call), SECTIONS, None)
+
+
+def take_in_vhost(call: Call) -> Answer | Awaitable[Answer]:
+    """The same for one virtual host."""
+    with call.site.desk.guard as core:
+        vhost = call.home(core).name
+    return _taken(call, _file(call), OF_VHOST, vhost)
+
+
+def _file(call: Call) -> Row:
+    """The file, as it is or in a form."""
+    request = call.request
+    body = request.body
+    if request.media_type == "multipart/form-data":
+        body = form(request.header(b"content-type"), body).get("file", b"")
+    found = parsed(body, "failed_to_parse_json")
+    if not isinstance(found, dict):
+        raise BadRequest("failed_to_parse_json")
+    for section in SECTIONS:
+        if not isinstance(found.get(section, []), list):
+            raise BadRequest(f"{section} is not a list: correct the file")
+    if sum(isinstance(row, dict) and "password" in row for row in found.get("users", [])) > PASSWORDS_MAX:
+        raise BadRequest(f"the file has over {PASSWORDS_MAX} passwords: split it, or send password_hash")
+    return found
+
+
+async def _taken(call: Call, file: Row, sections: tuple[str, ...], vhost: str | None) -> Answer:
+    """Take in some objects in each turn of the loop, each time until they are durable."""
+    skipped: list[str] = []
+    for section in sections:
+        objects = [_placed(row, vhost) for row in file.get(section, [])]
+        for start in range(0, len(objects), STEP):
+            some = objects[start : start + STEP]
+            if section == "users":
+                some = [await _hashed(row, call.site.access.password_chars_min) for row in some]
+            skipped += await _taken_some(call, section, some, vhost or "/")
+            await asyncio.sleep(0)
+    for reason in skipped[:TOLD_MAX]:
+        LOG.warning("definition left out", reason=reason)
+    return answer({"skipped": skipped[:TOLD_MAX]}) if skipped else done()
+
+
+async def _hashed(row: Any, chars_min: int) -> Any:
+    """A user without its password, which is hashed in another thread."""
+    return await asyncio.to_thread(hashed_row, row, chars_min) if isinstance(row, dict) and "password" in row else row
+
+
+async def _taken_some(call: Call, section: str, objects: list[Any], vhost: str) -> list[str]:
+    """Take in some objects; why some of them were left out."""
+    left_out = call.change(lambda core: call.site.definitions.take_in(section, objects, vhost))
+    return await left_out if isinstance(left_out, Awaitable) else left_out
+
+
+def _placed(row: Any, vhost: str | None) -> Any:
+    """An object in the virtual host that the file is for, whatever it was exported from."""
+    return {**row, "vhost": vhost} if vhost is not None and isinstance(row, dict) else row

@@ -1,0 +1,111 @@
+"""The handler of everything under /api: finds the endpoint, asks who it is, checks the rule, notes who changes what."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from leveret.core.errors import LeveretError
+from leveret.observability.audit import kind_of
+from leveret.protocols.http.auth import Auth
+from leveret.protocols.http.bulk import asked_for, came_of
+from leveret.protocols.http.request import Request
+from leveret.protocols.http.response import Response
+from leveret.protocols.http.router import Answer, Router
+from leveret.protocols.http.server import Handler
+from leveret.protocols.management import gets, publishes, users
+from leveret.protocols.management.call import Call
+from leveret.protocols.management.context import Site
+from leveret.protocols.management.refusals import reason_of, refused
+from leveret.protocols.management.routes import ROUTES, Endpoint, Table
+from leveret.protocols.management.rules import check
+
+PREFIX = "/api"
+REFUSED = 400
+READING = frozenset(("GET", "HEAD", "OPTIONS"))
+BULK = frozenset(
+    (f"POST {PREFIX}/queues/{{vhost}}/{{queue}}/move", f"DELETE {PREFIX}/queues/{{vhost}}/{{queue}}/contents")
+)
+UNAUDITED: frozenset[Endpoint] = frozenset((publishes.publish, gets.get, users.hash_given))
+"""Requests by POST that change no definition and no setting."""
+
+
+class Management:
+    """A handler for the paths under /api."""
+
+    def __init__(
+        self,
+        site: Site,
+        auth: Auth,
+        limit: Callable[[Handler], Handler] = lambda handler: handler,
+        routes: Table = ROUTES,
+    ) -> None:
+        """Serve a site; `limit` makes handlers for those who do not ask too often."""
+        self._site = site
+        self._auth = auth
+        self._limit = limit
+        endpoints = {(key[0], PREFIX + key[1]): self._endpoint(key, *row) for key, row in routes.items()}
+        self._router = Router(endpoints, trailing_slash=True)
+
+    def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
+        """Answer a request; what is refused has RabbitMQ's shape too."""
+        try:
+            answer = self._router(request)
+        except LeveretError as error:
+            return refused(error)
+        return self._later(answer) if isinstance(answer, Awaitable) else answer
+
+    async def _later(self, answer: Awaitable[Answer]) -> Answer:
+        try:
+            return await answer
+        except LeveretError as error:
+            return refused(error)
+
+    def _endpoint(self, key: tuple[str, str], operation: str | None, ask: Endpoint) -> Handler:
+        """A function of the table as the router calls it."""
+        audited = key[0] not in READING and ROUTES[key][1] not in UNAUDITED
+
+        def allowed(request: Request) -> Answer | Awaitable[Answer]:
+            call = Call(request, self._site)
+            if audited:
+                return self._audited(f"{key[0]} {PREFIX}{key[1]}", operation, ask, call)
+            check(call, operation)
+            return ask(call)
+
+        return allowed if operation is None else self._auth.wrap(self._limit(allowed))
+
+    async def _audited(self, endpoint: str, operation: str | None, ask: Endpoint, call: Call) -> Answer:
+        """Do something that is noted, whether it is allowed or not."""
+        request = call.request
+        act = f"{request.method} {request.shown_path}"
+        kind = kind_of(call.identity.tags)
+        facts = {"peer": request.peer.host, **(asked_for(request) if endpoint in BULK else {})}
+        with self._site.audit.noting(call.user, act, endpoint, kind, **facts) as noted:
+            check(call, operation)
+            answer = ask(call)
+            if isinstance(answer, Awaitable):
+                answer = await answer
+            if isinstance(answer, Response) and answer.status >= REFUSED:
+                noted.refuse(answer.status, reason_of(answer))
+            elif isinstance(answer, Response) and endpoint in BULK:
+                noted.facts = came_of(answer)
+            return answer
+
+
+def inside(site: Site, routes: Table) -> Router:
+    """A handler for requests of other nodes: those have asked who it is, and note what is done."""
+
+    def endpoint(operation: str | None, ask: Endpoint) -> Handler:
+        def allowed(request: Request) -> Answer | Awaitable[Answer]:
+            call = Call(request, site)
+            check(call, operation)
+            return ask(call)
+
+        return allowed
+
+    endpoints = {(method, PREFIX + path): endpoint(*row) for (method, path), row in routes.items()}
+    return Router(endpoints, trailing_slash=True)
+
+
+def owns(request: Request) -> bool:
+    """Whether a path is one of this API."""
+    return request.raw_path == b"/api" or request.raw_path.startswith(b"/api/")

@@ -1,0 +1,147 @@
+"""What the broker is, how much is in it and how fast it goes."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+from leveret.core.broker import Broker
+from leveret.core.errors import BrokerClosed, JournalFailed
+from leveret.core.exchanges import TYPES
+from leveret.core.topology import Vhost
+from leveret.protocols.http.router import Answer
+from leveret.protocols.management.call import Call
+from leveret.protocols.management.context import API_VERSION, PRODUCT, Listening, Row, Site
+from leveret.protocols.management.listing import one, range_of
+from leveret.protocols.management.parameters import cluster_name
+from leveret.protocols.management.rates import (
+    DEPTH_INDEXES,
+    DEPTHS,
+    HISTORY,
+    SAMPLE_S,
+    TOTAL_HISTORY,
+    Rates,
+    message_stats,
+)
+from leveret.protocols.management.refusals import answer
+from leveret.protocols.management.rules import sees
+
+HISTORY_S = int(HISTORY * SAMPLE_S)
+TOTAL_HISTORY_S = int(TOTAL_HISTORY * SAMPLE_S)
+SUMMED_MAX = 5_000  # queues that are looked at for one answer: of more, the last sample is told
+CONTEXT = {"description": "RabbitMQ Management", "path": "/"}
+
+
+def look(call: Call) -> Answer:
+    """The whole broker, as far as the user sees it."""
+    lengths, rates = range_of(call, "lengths"), range_of(call, "msg_rates")
+    site, process = call.site, call.site.process
+    with site.desk.guard as core:
+        homes = [home for home in core.topology.vhosts.values() if sees(call, home.name)]
+        count = sum(len(home.queues) for home in homes)
+        objects = {
+            **site.clients.counts(),
+            "exchanges": sum(len(home.exchanges) for home in homes),
+            "queues": count,
+        }
+        name, churn = cluster_name(site, core), churn_rates(site.rates, core)
+    depth: Row = sampled_totals(site.rates, homes) if count > SUMMED_MAX else totals(site, homes)
+    for index, each in enumerate(DEPTHS):
+        depth[f"{each}_details"] = site.rates.depth.details(index, lengths)
+    found: Row = {
+        "management_version": API_VERSION,
+        "rabbitmq_version": API_VERSION,
+        "product_name": PRODUCT,
+        "product_version": process.version,
+        "erlang_version": "none",
+        "erlang_full_version": f"none: Python {platform.python_version()}",
+        "rates_mode": "basic",
+        "sample_retention_policies": {"global": [TOTAL_HISTORY_S], "basic": [HISTORY_S], "detailed": [HISTORY_S]},
+        "exchange_types": exchange_types(),
+        "cluster_name": name,
+        "release_series_support_status": "supported",
+        "disable_stats": False,
+        "enable_queue_totals": False,
+        "message_stats": message_stats(site.rates.total.last, site.rates.total, rates),
+        "churn_rates": churn,
+        "queue_totals": depth,
+        "object_totals": objects,
+        "statistics_db_event_queue": 0,
+        "node": process.node,
+        "listeners": listeners(site),
+        "contexts": contexts(site, named=True),
+    }
+    return one(call, found)
+
+
+def totals(site: Site, homes: Iterable[Vhost]) -> Row:
+    """What is in the queues of some virtual hosts together."""
+    names = {home.name for home in homes}
+    ready = taken = later = 0
+    for guard in site.guards:
+        with suppress(BrokerClosed, JournalFailed), guard as core:
+            queues = [queue for queue in core.queues.values() if queue.vhost in names]
+            ready += sum(queue.depth for queue in queues)
+            taken += sum(queue.leased for queue in queues)
+            later += sum(queue.scheduled + queue.backing_off for queue in queues)
+    return {"messages": ready + taken + later, "messages_ready": ready, "messages_unacknowledged": taken}
+
+
+def sampled_totals(rates: Rates, homes: Iterable[Vhost]) -> Row:
+    """The same some seconds ago, whatever the number of queues."""
+    series = [rates.of_vhost(home.name).last for home in homes]
+    return {name: sum(each[index] for each in series) for name, index in zip(DEPTHS, DEPTH_INDEXES, strict=True)}
+
+
+def churn_rates(rates: Rates, core: Broker) -> Row:
+    """What has come and gone, and how fast; under the lock."""
+    found: Row = {}
+    for index, (name, value) in enumerate(rates.churn(core).items()):
+        found[name] = value
+        found[f"{name}_details"] = rates.churned.details(index)
+    return found
+
+
+def exchange_types() -> list[Row]:
+    """The types of exchanges that there are."""
+    return [{"name": name, "description": f"Exchange of the type {name}", "enabled": True} for name in sorted(TYPES)]
+
+
+def listeners(site: Site) -> list[Row]:
+    """The addresses that clients can come to."""
+    return [
+        {
+            "node": site.process.node,
+            "protocol": protocol_of(each),
+            "ip_address": each.host,
+            "port": each.port,
+            "tls": each.tls,
+            "socket_opts": {},
+        }
+        for each in site.process.listening()
+    ]
+
+
+def protocol_of(listening: Listening) -> str:
+    """What RabbitMQ calls the protocol of a listener."""
+    names = {"amqps": "amqp/ssl"}
+    return names.get(listening.protocol, listening.protocol)
+
+
+def contexts(site: Site, *, named: bool = False) -> list[Row]:
+    """Where this API is."""
+    found = [each for each in site.process.listening() if each.protocol in ("http", "https")]
+    node: dict[str, Any] = {"node": site.process.node} if named else {}
+    return [{**node, **CONTEXT, "ip": each.host, "port": str(each.port), "ssl_opts": []} for each in found]
+
+
+def extensions(call: Call) -> Answer:
+    """What plugins add to RabbitMQ's page: nothing here."""
+    return answer([])
+
+
+def auth(call: Call) -> Answer:
+    """How to log in to RabbitMQ's page: by name and password."""
+    return answer({"oauth_enabled": False, "enable_uaa": False, "uaa_client_id": "", "uaa_location": ""})

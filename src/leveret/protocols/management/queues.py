@@ -1,0 +1,302 @@
+"""Queues: listed, looked at, made, deleted, purged; single messages are in gets.py and moves.py."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Sequence
+from operator import attrgetter
+from typing import Any
+
+from leveret.core import browse
+from leveret.core.arguments import DISPLAY_NAME, queue_type_of
+from leveret.core.broker import Broker
+from leveret.core.consumer import Consumer
+from leveret.core.errors import PreconditionFailed
+from leveret.core.jsonable import plain
+from leveret.core.policy import Policy, best
+from leveret.core.queue import Queue
+from leveret.core.queue_types import Lifetime, check_delete, check_lifetime
+from leveret.core.streams import Recorder
+from leveret.core.topology import Vhost
+from leveret.protocols.http.bulk import PURGED
+from leveret.protocols.http.router import Answer
+from leveret.protocols.management.bindings import bindings_to
+from leveret.protocols.management.call import Call
+from leveret.protocols.management.context import Row, Site
+from leveret.protocols.management.listing import Key, listed, one, range_of
+from leveret.protocols.management.rates import DEPTHS, STATS, Range, counted, held_messages, message_stats
+from leveret.protocols.management.refusals import BadRequest, done
+from leveret.protocols.management.rules import seen
+from leveret.runtime.runtime import Guard
+from leveret.security.authorisation import Role
+
+QUEUE_BYTES = 1_000  # about what an empty queue takes in memory
+WAITING_BYTES = 26  # and one message that waits
+TAKEN_BYTES = 300  # or is taken, or not due yet
+
+
+# Looking
+
+
+def list_all(call: Call) -> Answer | Awaitable[Answer]:
+    """The queues of every virtual host that the user sees."""
+    with call.site.desk.guard as core:
+        homes = seen(call, core)
+    return _listed(call, ByName(call.site.desk.guard, homes))
+
+
+def list_vhost(call: Call) -> Answer | Awaitable[Answer]:
+    """Those of one."""
+    with call.site.desk.guard as core:
+        home = call.home(core)
+    return _listed(call, ByName(call.site.desk.guard, [home]))
+
+
+class ByName(Sequence[Any]):
+    """The queues of virtual hosts in their order; a page looks up its own only."""
+
+    def __init__(self, guard: Guard, homes: Iterable[Vhost]) -> None:
+        """Nothing is looked up yet."""
+        self._guard = guard
+        self._homes = list(homes)
+
+    def __len__(self) -> int:
+        """How many there are now."""
+        return sum(len(home.queues) for home in self._homes)
+
+    def __getitem__(self, places: Any) -> Any:
+        """The queues of a slice, or one of them."""
+        if not isinstance(places, slice):
+            return self[:][places]
+        found: list[Queue] = []
+        with self._guard:
+            start, stop, step = places.indices(len(self))
+            assert step == 1, "pages have no gaps"
+            for home in self._homes:
+                names = home.queue_names.all()
+                found += map(home.queues.__getitem__, names[start:stop])
+                start, stop = max(0, start - len(names)), max(0, stop - len(names))
+        return found
+
+
+def _listed(call: Call, queues: Sequence[Queue]) -> Answer | Awaitable[Answer]:
+    lengths, rates = range_of(call, "lengths"), range_of(call, "msg_rates")
+
+    def make(queue: Queue) -> Row | None:
+        with call.site.desk.guard as core:
+            return None if queue.deleted else shown(call.site, core, queue, lengths, rates)
+
+    return listed(call, queues, make, NAME, sort_keys(call.site))
+
+
+NAME = attrgetter("name")
+KEYS: dict[str, Key] = {
+    "name": NAME,
+    "vhost": attrgetter("vhost"),
+    "messages": held_messages,
+    "messages_ready": attrgetter("depth"),
+    "messages_unacknowledged": attrgetter("leased"),
+    "message_bytes": attrgetter("depth_bytes"),
+    "consumers": lambda queue: len(queue.consumers or ()),
+}
+
+
+def sort_keys(site: Site) -> dict[str, Key]:
+    """What lists of queues are sorted by often, without making their rows."""
+
+    def by_rate(index: int) -> Key:
+        return lambda queue: site.rates.of(queue).details(index)["rate"]
+
+    return KEYS | {f"message_stats.{name}_details.rate": by_rate(index) for index, name in enumerate(STATS)}
+
+
+def look(call: Call) -> Answer:
+    """One queue, with its consumers."""
+    lengths, rates = range_of(call, "lengths"), range_of(call, "msg_rates")
+    with call.site.desk.guard as core:
+        queue = call.queue(core)
+        found = shown(call.site, core, queue, lengths, rates)
+        found["consumer_details"] = call.site.clients.consumers_of(queue)
+        head = head_timestamp(queue)
+    found |= {"head_message_timestamp": head, "deliveries": [], "incoming": []}
+    return one(call, found)
+
+
+def list_bindings(call: Call) -> Answer | Awaitable[Answer]:
+    """The bindings that lead to a queue."""
+    with call.site.desk.guard as core:
+        rows = bindings_to(call.home(core), call.queue(core))
+    return listed(call, rows)
+
+
+def shown(site: Site, core: Broker, queue: Queue, lengths: Range | None, rates: Range | None) -> Row:
+    """A queue; under the lock."""
+    home = core.topology.vhost(queue.vhost)
+    values, series = counted(queue), site.rates.of(queue)
+    totals = dict(zip(DEPTHS, values[len(STATS) :], strict=True))
+    found: Row = {
+        "name": queue.name,
+        "display_name": plain((queue.arguments or {}).get(DISPLAY_NAME)),
+        "created_at": queue.created_ms or None,
+        "vhost": queue.vhost,
+        "node": site.process.node,
+        **({} if site.shard is None else {"shard": site.shard}),
+        "type": queue.policy.queue_type,
+        "durable": queue.durable,
+        "auto_delete": queue.auto_delete,
+        "exclusive": queue.owner is not None,
+        "arguments": plain(queue.arguments or {}),
+        "state": "paused" if queue.paused else "running",
+        **policies_of(home, queue),
+        **consumers_of(queue),
+        **totals,
+        "messages_scheduled": queue.scheduled,
+        "messages_backing_off": queue.backing_off,
+        **({"messages_dlx": queue.dlx, "message_bytes_dlx": queue.dlx_bytes} if queue.is_quorum else {}),
+        "message_bytes": queue.depth_bytes,
+        "message_bytes_ready": queue.depth_bytes,
+        "memory": memory_bytes(queue),
+        "message_stats": message_stats(values, series, rates),
+    }
+    if queue.recorder is not None:
+        found |= stream_of(queue, queue.recorder)
+    for index, name in enumerate(DEPTHS, len(STATS)):
+        found[f"{name}_details"] = series.details(index, lengths)
+    return found
+
+
+def stream_of(queue: Queue, recorder: Recorder) -> Row:
+    """What only a stream has: files and offsets; its readers are those of AMQP."""
+    partitions = recorder.figures()
+    return {
+        "segments": sum(each["segments"] for each in partitions),
+        "readers": len(queue.consumers or ()),
+        "committed_offset": max(each["committed_offset"] for each in partitions),
+        "partitions": partitions,
+    }
+
+
+def policies_of(home: Vhost, queue: Queue) -> Row:
+    """Which policies apply to a queue, and what they say together."""
+    kind = queue.policy.queue_type
+    policy = best(home.policies.values(), kind, queue.name)
+    cap = best(home.operator_policies.values(), kind, queue.name)
+    return {
+        "policy": None if policy is None else policy.name,
+        "operator_policy": None if cap is None else cap.name,
+        "effective_policy_definition": merged(policy, cap),
+    }
+
+
+def merged(policy: Policy | None, cap: Policy | None) -> Row:
+    """The settings of a policy, none above those of an operator."""
+    settings = dict(policy.definition) if policy is not None else {}
+    for key, most in (cap.definition if cap is not None else {}).items():
+        own = settings.get(key)
+        settings[key] = min(own, most) if isinstance(own, int) and isinstance(most, int) else most
+    return dict(plain(settings))
+
+
+def consumers_of(queue: Queue) -> Row:
+    """Who consumes."""
+    consumers: list[Consumer] = queue.consumers or []
+    exclusive = next((each.tag for each in consumers if each.exclusive), None)
+    ready = any(_has_room(each) for each in consumers)
+    return {
+        "consumers": len(consumers),
+        "consumer_capacity": float(ready),
+        "consumer_utilisation": float(ready),
+        "exclusive_consumer_tag": exclusive,
+        "single_active_consumer_tag": None if queue.active is None else queue.active.tag,
+    }
+
+
+def _has_room(consumer: Consumer) -> bool:
+    """Whether a consumer would be given one more message."""
+    return consumer.no_ack or not consumer.prefetch or consumer.unacked < consumer.prefetch
+
+
+def memory_bytes(queue: Queue) -> int:
+    """About how much memory a queue takes, without the bodies in the cache."""
+    if queue.recorder is not None:
+        return QUEUE_BYTES * queue.recorder.partitions
+    taken = queue.leased + queue.scheduled + queue.backing_off + queue.dlx
+    return QUEUE_BYTES + WAITING_BYTES * queue.depth + TAKEN_BYTES * taken
+
+
+def head_timestamp(queue: Queue) -> int | None:
+    """The time that the publisher of the next message gave it; under the lock."""
+    waiting, _ = browse.ready_after(queue, (), 1)
+    return browse.read(waiting[0]).properties.timestamp if waiting else None
+
+
+# Changing
+
+
+def declare(call: Call) -> Answer | Awaitable[Answer]:
+    """Make a queue; one that is there already must be the same."""
+    name, arguments = call.named("queue"), call.arguments()
+    durable, auto_delete = call.field("durable", bool, False), call.field("auto_delete", bool, False)
+    names: dict[Role, str] = {"queue": name}
+    if isinstance(arguments.get("x-dead-letter-exchange"), str):
+        names["dead_letter_exchange"] = arguments["x-dead-letter-exchange"]
+
+    def make(core: Broker) -> Answer:
+        home = call.home(core)
+        call.authorize("queue.declare", names)
+        known = name in home.queues
+        check_lifetime(queue_type_of(arguments, name, home.name), Lifetime(durable, auto_delete), name, home.name)
+        if not known:
+            check_room(call.site, home)
+        core.declare_queue(home.name, name, arguments, durable=durable, auto_delete=auto_delete)
+        return done(204 if known else 201)
+
+    return call.change(make)
+
+
+def check_room(site: Site, home: Vhost) -> None:
+    """Refuse one more queue than the virtual host may have."""
+    most = site.access.vhost_limits(home.name).queues_max
+    if most is not None and len(home.queues) >= most:
+        raise PreconditionFailed(f"cannot declare queue: queue limit in vhost '{home.name}' ({most}) is reached")
+
+
+def delete(call: Call) -> Answer | Awaitable[Answer]:
+    """Delete a queue with everything in it."""
+    if_unused, if_empty = call.flag("if-unused"), call.flag("if-empty")
+
+    def remove(core: Broker) -> Answer:
+        queue = call.queue(core)
+        call.authorize("queue.delete", {"queue": queue.name})
+        core.check_owner(queue, None)
+        check_delete(queue, if_unused, if_empty)
+        core.delete_queue(queue, if_unused=if_unused, if_empty=if_empty)
+        return done()
+
+    return call.change(remove)
+
+
+def purge(call: Call) -> Answer | Awaitable[Answer]:
+    """Delete the messages that wait."""
+
+    def empty(core: Broker) -> Answer:
+        queue = call.queue(core)
+        call.authorize("queue.purge", {"queue": queue.name})
+        core.check_owner(queue, None)
+        return done(headers=((PURGED, str(browse.purge(queue))),))
+
+    return call.change(empty)
+
+
+def act(call: Call) -> Answer | Awaitable[Answer]:
+    """What an administrator does to a queue: pause, resume; sync and cancel_sync are for mirrors, and do nothing."""
+    action = call.field("action", str)
+    if action not in ("sync", "cancel_sync", "pause", "resume"):
+        raise BadRequest(f"the action {action!r} is not known: use pause or resume")
+
+    def apply(core: Broker) -> Answer:
+        queue = call.queue(core)
+        if action in ("pause", "resume"):
+            core.pause_queue(queue, action == "pause")
+        return done()
+
+    return call.change(apply)

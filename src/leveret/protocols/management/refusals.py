@@ -1,0 +1,100 @@
+"""Refusals as RabbitMQ's management API has them: {"error": a word, "reason": a sentence}."""
+
+import json
+
+from leveret.core import errors
+from leveret.protocols.http.request import Refusal
+from leveret.protocols.http.response import REASONS, Headers, Response, json_response
+
+NO_CACHE = (("Cache-Control", "no-cache"),)
+
+WORDS: dict[type[errors.LeveretError], tuple[int, str]] = {
+    errors.LeveretError: (500, "internal_server_error"),
+    errors.NotFound: (404, "not_found"),
+    errors.VhostNotFound: (404, "not_found"),
+    errors.QueueNotFound: (404, "not_found"),
+    errors.ExchangeNotFound: (404, "not_found"),
+    errors.MessageNotFound: (404, "not_found"),
+    errors.PreconditionFailed: (400, "bad_request"),
+    errors.StaleGeneration: (400, "bad_request"),
+    errors.InvalidArgument: (400, "bad_request"),
+    errors.AccessRefused: (401, "not_authorised"),
+    errors.ResourceLocked: (400, "bad_request"),
+    errors.InvalidReceipt: (400, "bad_request"),
+    errors.NotSupported: (400, "bad_request"),
+    errors.QueueFull: (400, "bad_request"),
+    errors.MessageTooLarge: (400, "bad_request"),
+    errors.TooMany: (400, "bad_request"),
+    errors.Unreachable: (503, "service_unavailable"),
+    errors.BrokerClosed: (503, "service_unavailable"),
+    errors.JournalError: (500, "internal_server_error"),
+    errors.JournalFailed: (503, "service_unavailable"),
+    errors.Fenced: (503, "service_unavailable"),
+    errors.StoreUnreachable: (503, "service_unavailable"),
+    errors.DiskFull: (507, "insufficient_storage"),
+    errors.BlobStoreFailed: (503, "service_unavailable"),
+    errors.DataLocked: (500, "internal_server_error"),
+    errors.UnknownFormat: (500, "internal_server_error"),
+    errors.DamagedJournal: (500, "internal_server_error"),
+    errors.WrongKey: (500, "internal_server_error"),
+}
+
+
+class Missing(errors.NotFound):
+    """There is no such object; RabbitMQ says no more than that."""
+
+
+class NotAuthorised(errors.AccessRefused):
+    """The user has not the tag, or may not see the virtual host."""
+
+
+class BadRequest(errors.InvalidArgument):
+    """A request that cannot be understood, with RabbitMQ's word for why."""
+
+    def __init__(self, reason: str, error: str = "bad_request") -> None:
+        """Refuse with 400."""
+        super().__init__(reason)
+        self.error = error
+
+
+def refused(error: errors.LeveretError) -> Response:
+    """The answer to a request that is refused."""
+    if isinstance(error, Refusal):
+        return _refused_by_http(error)
+    status, word = next(WORDS[base] for base in type(error).__mro__ if base in WORDS)
+    reason = str(error)
+    if isinstance(error, Missing):
+        word, reason = "Object Not Found", "Not Found"
+    if isinstance(error, BadRequest):
+        word = error.error
+    return answer({"error": word, "reason": reason}, status)
+
+
+def reason_of(answer: Response) -> str:
+    """The sentence of a refusal that is an answer already."""
+    try:
+        return str(json.loads(answer.body)["reason"])
+    except (ValueError, KeyError, TypeError):
+        return f"refused with {answer.status}"
+
+
+def _refused_by_http(error: Refusal) -> Response:
+    """The same for what HTTP itself refuses."""
+    if error.status == 405:
+        return Response(405, headers=(*NO_CACHE, *error.headers))
+    if error.status == 404:
+        return refused(Missing())
+    login = {"error": "not_authorized", "reason": "Login failed"}
+    word = REASONS.get(error.status, "refused").lower().replace(" ", "_")
+    body = login if error.status == 401 else {"error": word, "reason": str(error)}
+    return answer(body, error.status, error.headers)
+
+
+def answer(value: object, status: int = 200, headers: Headers = ()) -> Response:
+    """An answer in JSON that is not cached."""
+    return json_response(value, status, (*NO_CACHE, *headers))
+
+
+def done(status: int = 204, headers: Headers = ()) -> Response:
+    """An answer without a body: made (201) or done (204)."""
+    return Response(status, headers=(*NO_CACHE, *headers))

@@ -1,0 +1,58 @@
+"""What the tags of a user allow in the management API, with RabbitMQ's reasons of refusals.
+
+The table of operations, security/authorisation.py, has the rules; every user of the API needs the tag management.
+"""
+
+from leveret.core.broker import Broker
+from leveret.core.topology import Vhost
+from leveret.protocols.management.call import Call
+from leveret.protocols.management.refusals import NotAuthorised
+from leveret.security.authorisation import OPERATIONS, OPERATOR, EntryRefused, Tag, TagRefused, admit, holds
+
+OBJECT = "User not authorised to access object"
+REASONS: dict[Tag, str] = {
+    "management": "Not management user",
+    "monitoring": "Not monitor user",
+    "policymaker": OBJECT,
+    "administrator": "Not administrator user",
+}
+
+
+def check(call: Call, operation: str | None) -> None:
+    """Refuse an operation that the tags of the user do not allow; None is open to every client."""
+    if operation is None:
+        return
+    vhost = call.request.parameters.get("vhost")
+    try:
+        admit(call.site.access.permissions, call.identity, operation, vhost, OPERATOR)
+    except TagRefused as error:
+        raise NotAuthorised(REASONS[error.tag]) from None
+    except EntryRefused:
+        is_policy = OPERATIONS[operation].tag == "policymaker"
+        raise NotAuthorised(OBJECT if is_policy else "User not authorised to access virtual host") from None
+
+
+def has(call: Call, tag: Tag) -> bool:
+    """Whether the user has a tag, or one that counts as it."""
+    return holds(call.identity, tag)
+
+
+def enters(call: Call, vhost: str) -> bool:
+    """Whether the user may enter a virtual host."""
+    return call.identity.may_enter(call.site.access.permissions, vhost)
+
+
+def sees(call: Call, vhost: str) -> bool:
+    """Whether lists show the user what is in a virtual host."""
+    return has(call, "monitoring") or enters(call, vhost)
+
+
+def seen(call: Call, core: Broker) -> list[Vhost]:
+    """The virtual hosts that lists show the user, by name."""
+    return [home for _, home in sorted(core.topology.vhosts.items()) if sees(call, home.name)]
+
+
+def check_own(call: Call, owner: str) -> None:
+    """Refuse a look at the connection of another user, unless the user is a monitor."""
+    if owner != call.user and not has(call, "monitoring"):
+        raise NotAuthorised(OBJECT)

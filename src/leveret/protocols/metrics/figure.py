@@ -1,0 +1,65 @@
+"""Figures: rows of the tables of metrics, for the whole broker or for each of many objects."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from leveret.core.histogram import Histogram
+from leveret.observability.exposition import Family, Format, Kind, Labels, histogram, sample
+
+Number = int | float
+
+
+class Times(NamedTuple):
+    """A histogram to be written: in which unit its values are, and what its edges are called."""
+
+    counted: Histogram
+    edges: tuple[str, ...]
+    units: int = 1
+    """How many units of its values are one of the metric: 1,000 for ms that become seconds."""
+
+
+Told = Number | None | Mapping[Labels, Number] | Times
+"""One number, one for each set of labels, a histogram, or nothing."""
+
+
+class Figure(NamedTuple):
+    """A metric of the whole broker."""
+
+    family: Family
+    of: Callable[[Any], Told]
+
+    def write(self, format: Format, facts: Any) -> str:
+        """The lines of the metric; none at all when there is nothing to say."""
+        name, told = self.family.name, self.of(facts)
+        if told is None:
+            return ""
+        if isinstance(told, Times):
+            counted = told.counted
+            lines = histogram(name, "", counted.buckets, counted.sum / told.units, told.edges)
+        elif isinstance(told, Mapping):
+            lines = "".join([sample(name, labels, value) for labels, value in told.items()])
+        else:
+            lines = sample(name, "", told)
+        return format.head(self.family) + lines
+
+
+class Column(NamedTuple):
+    """A metric of each of many objects: lines from the name, the labels of the objects and the objects."""
+
+    family: Family
+    lines: Callable[[str, Sequence[Labels], list[Any]], str]
+
+
+def figure(name: str, kind: Kind, help: str, of: Callable[[Any], Told]) -> Figure:
+    """A row of a table."""
+    return Figure(Family(name, kind, help), of)
+
+
+def column(name: str, kind: Kind, help: str, of: Callable[[list[Any]], Sequence[Number | None]]) -> Column:
+    """A row of a table: one number of each object, or nothing to say of it."""
+
+    def lines(name: str, labels: Sequence[Labels], objects: list[Any]) -> str:
+        values = zip(labels, of(objects), strict=True)
+        return "".join([f"{name}{label}}} {value}\n" for label, value in values if value is not None])
+
+    return Column(Family(name, kind, help), lines)

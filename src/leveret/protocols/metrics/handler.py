@@ -1,0 +1,105 @@
+"""The handler of /metrics: who may scrape, what, and in which format.
+
+A client on this machine needs no login; others need the tag `monitoring` or `administrator`, unless `metrics_public`
+says that all may. What came through a proxy does not count as from this machine.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from urllib.parse import parse_qsl
+
+from leveret.observability.exposition import Format, wanted
+from leveret.protocols.http.auth import Auth
+from leveret.protocols.http.request import FIELDS_MAX, Refusal, Request
+from leveret.protocols.http.response import Response, Stream
+from leveret.protocols.http.router import Answer, Router
+from leveret.protocols.http.server import Handler
+from leveret.protocols.metrics.exporter import Exporter, Parts
+from leveret.protocols.metrics.objects import GROUPS
+from leveret.security.authorisation import check_tag
+
+PATH = b"/metrics"
+LONG_ONES_MAX = 4  # at the same time: each may be of a hundred thousand queues, a second of work
+NO_STORE = (("Cache-Control", "no-store"), ("Vary", "Accept"))
+
+
+class Metrics:
+    """A handler for the paths under /metrics."""
+
+    def __init__(
+        self,
+        exporter: Exporter,
+        auth: Auth,
+        limit: Callable[[Handler], Handler] = lambda handler: handler,
+        *,
+        public: bool = False,
+    ) -> None:
+        """Serve scrapes; `limit` makes handlers for those who do not ask too often."""
+        self._exporter = exporter
+        self._public = public
+        self._open = Router(
+            {("GET", "/metrics"): self._whole, ("GET", "/metrics/per-object"): self._per_object}
+            | {("GET", "/metrics/detailed"): self._detailed}
+        )
+        self._limited = limit(self._open)
+        self._guarded = auth.wrap(limit(self._checked))
+        self._long_ones = 0
+
+    def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
+        """Answer a request."""
+        if request.is_local:
+            return self._open(request)
+        return self._limited(request) if self._public else self._guarded(request)
+
+    def _checked(self, request: Request) -> Answer | Awaitable[Answer]:
+        assert request.identity is not None, "it was asked who that is"
+        check_tag(request.identity, "metrics.read")
+        return self._open(request)
+
+    async def _whole(self, request: Request) -> Answer:
+        format = wanted(request.header(b"accept"))
+        return Response(200, await self._exporter.whole(format), format.content_type, NO_STORE)
+
+    def _per_object(self, request: Request) -> Answer:
+        return self._long(request, self._exporter.per_object)
+
+    def _detailed(self, request: Request) -> Answer:
+        asked = query(request)
+        families = list(dict.fromkeys(value for name, value in asked if name == "family"))
+        vhosts = frozenset(value for name, value in asked if name == "vhost") or None
+        unknown = [name for name in families if name not in GROUPS]
+        if unknown or not families:
+            which = f"the family {unknown[0][:100]!r} is not known" if unknown else "no family is asked for"
+            raise Refusal(400, f"{which}: ask for some of {', '.join(GROUPS)}, each as family=")
+        return self._long(request, lambda format: self._exporter.detailed(format, families, vhosts))
+
+    def _long(self, request: Request, parts: Callable[[Format], Parts]) -> Stream:
+        """The answer to a scrape of objects, in the format that is asked for."""
+        if self._long_ones >= LONG_ONES_MAX:
+            raise Refusal(429, f"{LONG_ONES_MAX} scrapes of objects are being answered: wait", (("Retry-After", "1"),))
+        format = wanted(request.header(b"accept"))
+        return Stream(self._counted(parts(format)), format.content_type, NO_STORE)
+
+    async def _counted(self, parts: Parts) -> Parts:
+        self._long_ones += 1
+        try:
+            async with aclosing(parts):
+                async for part in parts:
+                    yield part
+        finally:
+            self._long_ones -= 1
+
+
+def query(request: Request) -> list[tuple[str, str]]:
+    """The fields of a query in which a name may come again."""
+    try:
+        return parse_qsl(request.raw_query.decode("ascii"), errors="strict", max_num_fields=FIELDS_MAX)
+    except ValueError:
+        raise Refusal(
+            400, f"the query has over {FIELDS_MAX} fields, or bytes that are no percent-encoded UTF-8: correct it"
+        ) from None
+
+
+def owns(request: Request) -> bool:
+    """Whether a path is one of these."""
+    return request.raw_path == PATH or request.raw_path.startswith(PATH + b"/")

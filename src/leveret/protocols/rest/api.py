@@ -1,0 +1,194 @@
+"""The API as a table of routes, made of the operations of each resource."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from functools import cache, partial
+from importlib.resources import files
+
+from leveret.ingest.sinks import Sinks
+from leveret.observability.audit import ACTS_MAX, KINDS, Audit, kind_of
+from leveret.protocols.http.async_broker import Desk
+from leveret.protocols.http.bulk import asked_for, came_of
+from leveret.protocols.http.idempotency import KEY_HEADER, Idempotency
+from leveret.protocols.http.page_headers import page_headers
+from leveret.protocols.http.problem import detail_of
+from leveret.protocols.http.request import Refusal, Request
+from leveret.protocols.http.response import Response, json_response
+from leveret.protocols.http.router import Endpoint
+from leveret.protocols.rest import (
+    blocks,
+    exchanges,
+    groups,
+    leases,
+    messages,
+    moving,
+    processed,
+    queues,
+    records,
+    reservations,
+    sinks,
+    streams,
+)
+from leveret.protocols.rest.fields import Choice, Record, Whole, json_body
+from leveret.protocols.rest.openapi import document
+from leveret.protocols.rest.operation import Answer, Call, Operation, Scans
+from leveret.security.access import Access
+from leveret.security.authorisation import Decisions, admit
+
+REFUSED = 400
+ACTS = 100  # that are told unless others are asked for
+PAGE = "docs.html"
+SCRIPT = "docs.js"
+STYLE = "docs.css"
+OPEN_PATHS = frozenset((b"/openapi.json", b"/docs", b"/docs/docs.js", b"/docs/docs.css"))
+"""What needs no login: it says nothing about the server but what is public anyway."""
+
+
+def audit(call: Call) -> Answer:
+    """The last administrative acts."""
+    assert call.audit is not None, "an API for clients has one"
+    return json_response({"acts": call.audit.recent(call.query.get("limit", ACTS), call.query.get("kind"))})
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    *messages.OPERATIONS,
+    *leases.OPERATIONS,
+    *moving.OPERATIONS,
+    *processed.OPERATIONS,
+    *reservations.OPERATIONS,
+    *blocks.OPERATIONS,
+    *queues.OPERATIONS,
+    *exchanges.OPERATIONS,
+    *streams.OPERATIONS,
+    *records.OPERATIONS,
+    *groups.OPERATIONS,
+    *sinks.OPERATIONS,
+    Operation(
+        "GET",
+        "/audit",
+        "List administrative acts, the newest first",
+        audit,
+        "audit.read",
+        {200: ("Acts.", {"type": "object"})},
+        query=Record(
+            "How many, and which.",
+            {"limit": Whole(f"Default: {ACTS}.", 1, ACTS_MAX), "kind": Choice("Default: every kind.", *KINDS)},
+        ),
+    ),
+)
+
+
+class RestApi:
+    """Every operation on the broker behind a desk. Requests have their identity by then: see Auth.wrap."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        access: Access,
+        audit: Audit | None,
+        sinks: Sinks | None,
+        idempotency: Idempotency | None,
+    ) -> None:
+        """Use what the server has; without an audit another part notes what is done, and so with keys of requests."""
+        self._desk = desk
+        self._access = access
+        self._audit = audit
+        self._scans = Scans(desk)
+        self._sinks = sinks
+        self._idempotency = idempotency
+        self._decisions = Decisions()
+
+    def close(self) -> None:
+        """Stage and publish no more batches."""
+        if self._sinks is not None:
+            self._sinks.close()
+
+    def routes(self) -> dict[tuple[str, str], Endpoint]:
+        """The table for a router."""
+        made: dict[tuple[str, str], Endpoint] = {
+            (each.method, each.path): partial(self._run, each) for each in OPERATIONS
+        }
+        return {
+            **made,
+            ("GET", "/openapi.json"): lambda request: _described(),
+            ("GET", "/docs"): partial(_asset, PAGE, "text/html; charset=utf-8"),
+            ("GET", "/docs/docs.js"): partial(_asset, SCRIPT, "text/javascript; charset=utf-8"),
+            ("GET", "/docs/docs.css"): partial(_asset, STYLE, "text/css; charset=utf-8"),
+        }
+
+    def _run(self, operation: Operation, request: Request) -> Answer | Awaitable[Answer]:
+        """Check a request and do what it asks for."""
+        identity = request.identity
+        if identity is None:
+            raise Refusal(401, "no user is logged in: send credentials")
+        call = Call(self._desk, self._access, self._audit, self._scans, self._sinks, request, identity)
+        if operation.audited and self._audit is not None:
+            return self._audited(self._audit, operation, call)
+        return self.perform(operation, call)
+
+    def perform(self, operation: Operation, call: Call) -> Answer | Awaitable[Answer]:
+        """Do what is asked for, if the caller may; what has a key that no queue remembers, once."""
+        call.read_path()
+        self.allow(operation, call)
+        if self._idempotency is None or operation.method == "GET" or operation.keyed:
+            return self.do(operation, call)
+        if KEY_HEADER not in call.request.headers:
+            return self.do(operation, call)
+        return self._idempotency.run(call.request, partial(self.do, operation, call))
+
+    def do(self, operation: Operation, call: Call) -> Answer | Awaitable[Answer]:
+        """Do it, if it makes sense."""
+        self.read(operation, call)
+        return operation.run(call)
+
+    def allow(self, operation: Operation, call: Call) -> None:
+        """Refuse who may not."""
+        names = call.names
+        asked = (call.identity, operation.name, call.vhost, *names.values())
+        if self._decisions.has(asked, self._access.generation):
+            return
+        if operation.rule.roles <= names.keys():
+            call.authorise(operation.name, names)
+        else:  # a name is in the body: the operation itself authorises
+            admit(self._access.permissions, call.identity, operation.name, call.vhost)
+        self._decisions.add(asked)
+
+    def read(self, operation: Operation, call: Call) -> None:
+        """Refuse what makes no sense."""
+        request = call.request
+        if operation.body is not None:
+            call.body = operation.body.read("the body", json_body(request))
+        query = {name: value for name, value in request.query.items() if name != "vhost"} if request.raw_query else {}
+        if operation.query is not None:
+            call.query = operation.query.parse_all(query)
+        elif query:
+            raise Refusal(400, f"{request.method} {request.path} takes no query but vhost: leave it out")
+
+    async def _audited(self, audit: Audit, operation: Operation, call: Call) -> Answer:
+        """Do something that is noted, whether it is allowed or not."""
+        facts: dict[str, object] = {"path": call.request.path, "vhost": call.vhost, "peer": call.request.peer.host}
+        if operation.bulk:
+            facts |= asked_for(call.request)
+        act = f"{operation.method} {operation.path}"
+        with audit.noting(call.identity.user, act, act, kind_of(call.identity.tags), **facts) as noted:
+            answer = self.perform(operation, call)
+            if isinstance(answer, Awaitable):
+                answer = await answer
+            if isinstance(answer, Response) and answer.status >= REFUSED:
+                noted.refuse(answer.status, detail_of(answer))
+            elif isinstance(answer, Response) and operation.bulk:
+                noted.facts = came_of(answer)
+            return answer
+
+
+@cache
+def _described() -> Response:
+    """What the API is."""
+    return json_response(document(OPERATIONS))
+
+
+def _asset(name: str, content_type: str, request: Request) -> Response:
+    """A file of the page; it asks no other server for anything."""
+    body = (files("leveret.protocols.rest") / "page" / name).read_bytes()
+    return Response(200, body, content_type, page_headers())

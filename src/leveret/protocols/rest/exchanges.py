@@ -1,0 +1,248 @@
+"""/exchanges: list, make, delete, bind, publish."""
+
+from collections.abc import Callable
+from typing import Any
+
+from leveret.core.broker import Broker as Core
+from leveret.core.deadletter import all_keys
+from leveret.core.errors import AccessRefused
+from leveret.core.jsonable import decode_table
+from leveret.core.properties import Properties
+from leveret.embedded.exchange import Exchange
+from leveret.embedded.outgoing import Outgoing
+from leveret.protocols.http.response import Response, json_response
+from leveret.protocols.rest.fields import Choice, Flag, Name, Record, Table, Text, Whole
+from leveret.protocols.rest.leases import DONE
+from leveret.protocols.rest.messages import KEY_HELP
+from leveret.protocols.rest.operation import Answer, Call, Operation
+from leveret.protocols.rest.queues import ARGUMENTS_MAX, LIST_DEFAULT, LIST_MAX
+from leveret.protocols.rest.shapes import (
+    BODIES,
+    MESSAGE_FIELDS,
+    SHORT_CHARS_MAX,
+    idempotency_key,
+    outgoing,
+    trace_context,
+)
+from leveret.security.authorisation import Role
+
+BINDINGS_MAX = 10_000  # in one answer
+
+
+def list_all(call: Call) -> Answer:
+    """The exchanges that the caller may use, by name."""
+    limit, after = call.query.get("limit", LIST_DEFAULT), call.query.get("after", "")
+    with call.desk.guard as core:
+        known = core.topology.vhost(call.vhost).exchanges
+        rows: list[dict[str, Any]] = []
+        for name in sorted(each for each in known if each > after):
+            if call.allows("exchange.see", {"exchange": name}):
+                if len(rows) == limit:
+                    return json_response({"exchanges": rows, "next": rows[-1]["name"]})
+                rows.append(known[name].to_dict())
+    return json_response({"exchanges": rows, "next": None})
+
+
+def get(call: Call) -> Answer:
+    """One exchange."""
+    with call.desk.guard as core:
+        return json_response(core.topology.vhost(call.vhost).exchange(call.exchange).to_dict())
+
+
+async def declare(call: Call) -> Answer:
+    """Make an exchange; the same one again is no error."""
+    name, body = call.exchange, dict(call.body)
+    arguments = decode_table("arguments", body.pop("arguments", {}))
+    alternate = arguments.get("alternate-exchange")
+    if isinstance(alternate, str):
+        call.authorise("exchange.declare", {"exchange": name, "alternate_exchange": alternate})
+    body.setdefault("type", "direct")
+    with call.desk.guard as core:
+        known = name in core.topology.vhost(call.vhost).exchanges
+    await call.desk.elsewhere(lambda: call.desk.broker.exchange(name, arguments=arguments, vhost=call.vhost, **body))
+    with call.desk.guard as core:
+        return json_response(core.topology.vhost(call.vhost).exchange(name).to_dict(), 200 if known else 201)
+
+
+async def delete(call: Call) -> Answer:
+    """Delete an exchange; one that is not there is refused."""
+    with call.desk.guard as core:
+        core.topology.vhost(call.vhost).exchange(call.exchange)
+    await call.desk.elsewhere(lambda: Exchange(call.desk.broker, call.vhost, call.exchange).delete(**call.query))
+    return Response(204)
+
+
+def publishable(call: Call) -> tuple[str, Outgoing]:
+    """The routing key and the message of a request, checked for access."""
+    body = dict(call.body)
+    routing_key = body.pop("routing_key", "")
+    call.check_user_id(body)
+    message = outgoing(body, idempotency_key(call.request), trace_context(call.request))
+    if call.is_topic(call.exchange):
+        keys = all_keys(Properties(headers=message.headers), routing_key) if message.headers else [routing_key]
+        call.authorise("basic.publish", call.names, keys)
+    with call.desk.guard as core:
+        if core.topology.vhost(call.vhost).exchange(call.exchange).internal:
+            raise AccessRefused(f"exchange '{call.exchange}' is internal: publish to one that is bound to it")
+    return routing_key, message
+
+
+async def publish(call: Call) -> Answer:
+    """Publish a message to whatever is bound."""
+    routing_key, message = publishable(call)
+    options = message._asdict()
+    sent = await Exchange(call.desk.broker, call.vhost, call.exchange).apublish(
+        routing_key, options.pop("body"), **options
+    )
+    return published(sent)
+
+
+def published(message_id: str | None) -> Response:
+    """The answer to one who published."""
+    routed = message_id is not None
+    return json_response({"message_id": message_id, "routed": routed}, 201 if routed else 200)
+
+
+def bindings(call: Call) -> Answer:
+    """What is bound to an exchange."""
+    with call.desk.guard as core:
+        found = list(core.topology.vhost(call.vhost).exchange(call.exchange).bindings.values())
+        return json_response({"bindings": [each.to_dict() for each in found[:BINDINGS_MAX]], "total": len(found)})
+
+
+def _binding(call: Call, verb: str) -> tuple[str, str, str, dict[str, Any]]:
+    """What a request is about, authorised."""
+    body = call.body
+    kind, name, key = body.get("destination_type", "queue"), body["destination"], body.get("routing_key", "")
+    names: dict[Role, str] = {"source": call.exchange, "destination": name}
+    if kind == "queue":
+        names = {"exchange": call.exchange, "queue": name}
+    call.authorise(f"{kind}.{verb}", names, [key])
+    return name, kind, key, decode_table("arguments", body.get("arguments", {}))
+
+
+def _changed(call: Call, change: Callable[[Core], None]) -> Any:
+    """Do something to the core; answer when it is on the disk."""
+
+    def changed(core: Core) -> Response:
+        change(core)
+        return Response(204)
+
+    return call.desk.change(changed)
+
+
+def bind(call: Call) -> Any:
+    """Bind a queue or an exchange."""
+    name, kind, key, arguments = _binding(call, "bind")
+    return _changed(call, lambda core: core.bind(call.vhost, call.exchange, name, key, arguments, kind))
+
+
+def unbind(call: Call) -> Any:
+    """Remove a binding; a missing one is no error."""
+    name, kind, key, arguments = _binding(call, "unbind")
+    return _changed(call, lambda core: core.unbind(call.vhost, call.exchange, name, key, arguments, kind))
+
+
+_EXCHANGE = {"type": "object", "required": ["name", "type", "durable", "auto_delete", "internal", "arguments"]}
+_BINDING = Record(
+    "A binding.",
+    {
+        "destination": Name("The queue or exchange that gets messages.", required=True),
+        "destination_type": Choice("Which of both; default: queue.", "queue", "exchange"),
+        "routing_key": Name("Which messages; what it means depends on the exchange.", 0),
+        "arguments": Table("For headers exchanges and others.", ARGUMENTS_MAX),
+    },
+)
+_WHICH = {
+    "after": Text("Only names after this one.", SHORT_CHARS_MAX),
+    "limit": Whole(f"How many; default: {LIST_DEFAULT}.", 1, LIST_MAX),
+}
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/exchanges",
+        "List exchanges",
+        list_all,
+        "vhost.list",
+        {200: ("Exchanges; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
+        query=Record("Which ones.", _WHICH),
+    ),
+    Operation(
+        "PUT",
+        "/exchanges/{exchange}",
+        "Make an exchange",
+        declare,
+        "exchange.declare",
+        {201: ("It is made.", _EXCHANGE), 200: ("It is there.", _EXCHANGE)},
+        body=Record(
+            "What it is.",
+            {
+                "type": Text("direct, fanout, topic, headers or another type; default: direct.", SHORT_CHARS_MAX, 1),
+                "durable": Flag("Whether it survives a restart; default: true."),
+                "auto_delete": Flag("Whether it goes with its last binding."),
+                "internal": Flag("Whether only exchanges publish to it."),
+                "arguments": Table("Arguments of AMQP.", ARGUMENTS_MAX),
+            },
+        ),
+        audited=True,
+    ),
+    Operation(
+        "GET",
+        "/exchanges/{exchange}",
+        "Look at an exchange",
+        get,
+        "exchange.look",
+        {200: ("The exchange.", _EXCHANGE)},
+    ),
+    Operation(
+        "DELETE",
+        "/exchanges/{exchange}",
+        "Delete an exchange and its bindings",
+        delete,
+        "exchange.delete",
+        DONE,
+        query=Record("Only if.", {"if_unused": Flag("Only if nothing is bound.")}),
+        audited=True,
+    ),
+    Operation(
+        "POST",
+        "/exchanges/{exchange}/messages",
+        "Publish a message to whatever is bound to an exchange",
+        publish,
+        "basic.publish",
+        {
+            201: ("It is on the disk.", {"type": "object"}),
+            200: ("No queue is bound that it matches: it was dropped.", {"type": "object"}),
+        },
+        body=Record("A message.", {**MESSAGE_FIELDS, "routing_key": Name("Which queues get it.", 0)}, BODIES),
+        headers=KEY_HELP,
+    ),
+    Operation(
+        "GET",
+        "/exchanges/{exchange}/bindings",
+        "List what is bound to an exchange",
+        bindings,
+        "exchange.look",
+        {200: (f"Bindings, at most {BINDINGS_MAX}.", {"type": "object"})},
+    ),
+    Operation(
+        "POST",
+        "/exchanges/{exchange}/bindings",
+        "Bind a queue or an exchange",
+        bind,
+        "queue.bind",
+        DONE,
+        body=_BINDING,
+        audited=True,
+    ),
+    Operation(
+        "DELETE",
+        "/exchanges/{exchange}/bindings",
+        "Remove a binding",
+        unbind,
+        "queue.unbind",
+        DONE,
+        body=_BINDING,
+        audited=True,
+    ),
+)

@@ -1,0 +1,322 @@
+"""/streams/{stream}/groups: members come, read, commit and go; operators look, reset and delete."""
+
+from typing import Any
+
+from leveret.core.arguments import PARTITIONS_MAX
+from leveret.core.broker import Broker as Core
+from leveret.core.consumer_groups import OFFSET_MAX, ConsumerGroup, ConsumerGroups
+from leveret.core.membership import SESSION_MS, SESSION_MS_MAX, SESSION_MS_MIN
+from leveret.embedded.stream import Stream
+from leveret.protocols.http.response import Response, json_response
+from leveret.protocols.http.tails import read
+from leveret.protocols.rest.fields import Choice, Field, Number, Numbered, Record, Schema, Text, Whole
+from leveret.protocols.rest.leases import DONE
+from leveret.protocols.rest.operation import Answer, Call, Operation
+from leveret.protocols.rest.queues import LIST_DEFAULT
+from leveret.protocols.rest.records import LIMITS, RECORDS, TIMESTAMP_S_MAX, answer, range_of
+from leveret.protocols.rest.shapes import SHORT_CHARS_MAX
+
+LIST_MAX = 100
+"""Each row has a number for every partition."""
+PARTITION_DIGITS_MAX = 4
+
+
+def _groups(call: Call) -> ConsumerGroups:
+    return call.desk.guard.streams.groups
+
+
+def _group(call: Call) -> ConsumerGroup:
+    """The group that the path names. Under the lock."""
+    return _groups(call).get(call.vhost, call.stream.name, call.request.parameters["group"])
+
+
+def _told(offsets: dict[int, int]) -> dict[str, int]:
+    """A number for each partition, as JSON has it."""
+    return {str(partition): offset for partition, offset in sorted(offsets.items())}
+
+
+def _offsets(stream: Stream, given: dict[str, Any]) -> dict[int, int]:
+    """The same the other way round, checked; in the order in which they came."""
+    found: dict[int, int] = {}
+    for name, offset in given.items():
+        found[stream.check_partition(int(name))] = offset
+    return found
+
+
+def shown(group: ConsumerGroup, stream: Stream) -> dict[str, Any]:
+    """A group. Under the lock."""
+    lag = group.lag(stream.recorder)
+    positions = {partition: group.position(partition, stream.recorder) for partition in range(stream.partitions)}
+    return {
+        "name": group.name,
+        "generation": group.membership.generation,
+        "members": {name: list(partitions) for name, partitions in group.membership.members.items()},
+        "offsets": _told(group.offsets),
+        "positions": _told(positions),
+        "lag": _told(lag),
+        "total_lag": sum(lag.values()),
+    }
+
+
+# Operators
+
+
+def list_groups(call: Call) -> Answer:
+    """The groups of a stream, by name."""
+    stream, limit, after = call.stream, call.query.get("limit", LIST_DEFAULT), call.query.get("after", "")
+    with call.desk.guard:
+        found = [each for each in _groups(call).of(call.vhost, stream.name) if each.name > after]
+        rows = [shown(each, stream) for each in found[:limit]]
+    return json_response({"groups": rows, "next": rows[-1]["name"] if len(found) > limit else None})
+
+
+def get(call: Call) -> Answer:
+    """One group."""
+    with call.desk.guard as core:
+        group = _group(call)
+        group.expire(core.now_ms)
+        return json_response(shown(group, call.stream))
+
+
+def declare(call: Call) -> Any:
+    """Make a group; one that exists is no error."""
+    stream, name = call.stream, call.request.parameters["group"]
+
+    def make(core: Core) -> Response:
+        known = any(each.name == name for each in _groups(call).of(call.vhost, stream.name))
+        group = _groups(call).declare(call.vhost, stream.name, name, stream.partitions)
+        return json_response(shown(group, stream), 200 if known else 201)
+
+    return call.desk.change(make)
+
+
+def reset(call: Call) -> Any:
+    """Read on from elsewhere."""
+    stream, body = call.stream, call.body
+    target = body["to"] if "to" in body else round(body["timestamp"] * 1000)
+
+    def change(core: Core) -> Response:
+        return json_response({"offsets": _told(_group(call).reset(stream.recorder, target))})
+
+    return call.desk.change(change)
+
+
+def delete(call: Call) -> Any:
+    """Forget a group."""
+
+    def forget(core: Core) -> Response:
+        _groups(call).delete(call.vhost, call.stream.name, call.request.parameters["group"], core.now_ms)
+        return Response(204)
+
+    return call.desk.change(forget)
+
+
+# Members
+
+
+def join(call: Call) -> Any:
+    """Come in, or learn what to read after a change."""
+    stream, body = call.stream, call.body
+    session_ms = round(1000 * body.get("session_seconds", SESSION_MS / 1000))
+
+    def come(core: Core) -> Response:
+        name = call.request.parameters["group"]
+        group = _groups(call).declare(call.vhost, stream.name, name, stream.partitions)
+        generation, partitions = group.join(body["member"], core.now_ms, session_ms)
+        offsets = {partition: group.position(partition, stream.recorder) for partition in partitions}
+        told = {"generation": generation, "partitions": list(partitions), "offsets": _told(offsets)}
+        return json_response(told)
+
+    return call.desk.change(come)
+
+
+def heartbeat(call: Call) -> Answer:
+    """Give a sign of life."""
+    with call.desk.guard as core:
+        _group(call).heartbeat(call.body["member"], call.body["generation"], core.now_ms)
+    return Response(204)
+
+
+def leave(call: Call) -> Answer:
+    """Go."""
+    with call.desk.guard as core:
+        _group(call).leave(call.body["member"], core.now_ms)
+    return Response(204)
+
+
+def commit(call: Call) -> Any:
+    """Note how far a member has read."""
+    body = call.body
+    offsets = _offsets(call.stream, body["offsets"])
+
+    def note(core: Core) -> Response:
+        _group(call).commit(body["member"], body["generation"], offsets, core.now_ms)
+        return Response(204)
+
+    return call.desk.change(note)
+
+
+async def poll(call: Call) -> Answer:
+    """Read the partitions of a member; a sign of life."""
+    stream, body = call.stream, call.body
+    member, generation = body["member"], body["generation"]
+    offsets = _offsets(stream, body["offsets"])
+    with call.desk.guard as core:
+        group = _group(call)
+        group.heartbeat(member, generation, core.now_ms)
+        group.membership.check_owner(member, generation, offsets, core.now_ms)
+    wanted, wait_s = range_of(body, dict(offsets)), body.get("wait_seconds", 0)
+    found = await read(call.desk, stream, wanted, wait_s, call.identity.user)
+    return await answer(call, found, body, offsets=_told(found.offsets))
+
+
+OFFSET = Whole("An offset.", 0, OFFSET_MAX)
+_MEMBER = Text("Who it is; of your own choice.", SHORT_CHARS_MAX, 1, required=True)
+_CURRENT: dict[str, Field] = {
+    "member": _MEMBER,
+    "generation": Whole("What the answer to join said.", 0, OFFSET_MAX, required=True),
+}
+_OFFSETS = Numbered(
+    "The offset of the next record to read, by number of partition.",
+    PARTITIONS_MAX,
+    OFFSET,
+    PARTITION_DIGITS_MAX,
+    required=True,
+)
+_BY_PARTITION: Schema = {"type": "object", "additionalProperties": {"type": "integer"}}
+_GROUP: Schema = {
+    "type": "object",
+    "required": ["name", "generation", "members", "offsets", "positions", "lag", "total_lag"],
+    "properties": {
+        "generation": {"type": "integer"},
+        "members": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "integer"}}},
+        "offsets": _BY_PARTITION,
+        "positions": _BY_PARTITION,
+        "lag": _BY_PARTITION,
+        "total_lag": {"type": "integer"},
+    },
+}
+_PATH = "/streams/{stream}/groups/{group}"
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/streams/{stream}/groups",
+        "List the consumer groups of a stream",
+        list_groups,
+        "group.join",
+        {200: ("Groups; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
+        query=Record(
+            "Which ones.",
+            {
+                "after": Text("Only names after this one.", SHORT_CHARS_MAX),
+                "limit": Whole(f"How many; default: {LIST_DEFAULT}.", 1, LIST_MAX),
+            },
+        ),
+    ),
+    Operation(
+        "PUT",
+        _PATH,
+        "Make a consumer group; joining does it, too",
+        declare,
+        "group.join",
+        {201: ("It is made.", _GROUP), 200: ("It is there.", _GROUP)},
+    ),
+    Operation(
+        "GET", _PATH, "Look at a group: members, offsets and lag", get, "group.join", {200: ("The group.", _GROUP)}
+    ),
+    Operation("DELETE", _PATH, "Forget a group without members", delete, "group.change", DONE, audited=True),
+    Operation(
+        "POST",
+        f"{_PATH}/reset",
+        "Let a group read on from elsewhere; its members have to join again",
+        reset,
+        "group.change",
+        {200: ("Where it reads on.", {"type": "object", "properties": {"offsets": _BY_PARTITION}})},
+        body=Record(
+            "Where to.",
+            {
+                "to": Choice("The oldest record, or after the newest one.", "earliest", "latest"),
+                "timestamp": Number("Or the first record of a time: seconds since 1970.", 0, TIMESTAMP_S_MAX),
+            },
+            ("to", "timestamp"),
+        ),
+        audited=True,
+    ),
+    Operation(
+        "POST",
+        f"{_PATH}/join",
+        "Come in, or learn what to read after a change",
+        join,
+        "group.join",
+        {
+            200: (
+                "What to read, and from where on.",
+                {
+                    "type": "object",
+                    "required": ["generation", "partitions", "offsets"],
+                    "properties": {
+                        "generation": {"type": "integer"},
+                        "partitions": {"type": "array", "items": {"type": "integer"}},
+                        "offsets": _BY_PARTITION,
+                    },
+                },
+            )
+        },
+        body=Record(
+            "Who.",
+            {
+                "member": _MEMBER,
+                "session_seconds": Number(
+                    "Without a sign of life for so long it is out; default: 30.",
+                    SESSION_MS_MIN / 1000,
+                    SESSION_MS_MAX / 1000,
+                ),
+            },
+        ),
+    ),
+    Operation(
+        "POST",
+        f"{_PATH}/heartbeat",
+        "Give a sign of life",
+        heartbeat,
+        "group.join",
+        DONE,
+        body=Record("Who.", _CURRENT),
+    ),
+    Operation(
+        "POST",
+        f"{_PATH}/leave",
+        "Go, so that others take over at once",
+        leave,
+        "group.join",
+        DONE,
+        body=Record("Who.", {"member": _MEMBER}),
+    ),
+    Operation(
+        "POST",
+        f"{_PATH}/commit",
+        "Note how far a member has read",
+        commit,
+        "group.join",
+        DONE,
+        body=Record("How far.", {**_CURRENT, "offsets": _OFFSETS}),
+    ),
+    Operation(
+        "POST",
+        f"{_PATH}/poll",
+        "Read the partitions of a member; a sign of life, too",
+        poll,
+        "group.join",
+        {
+            200: (
+                "Records, and where to go on.",
+                {
+                    "type": "object",
+                    "required": ["records", "offsets"],
+                    "properties": {"records": RECORDS, "offsets": _BY_PARTITION},
+                },
+            )
+        },
+        body=Record("From where, and how much.", {**_CURRENT, "offsets": _OFFSETS, **LIMITS}),
+    ),
+)

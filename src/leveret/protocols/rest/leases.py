@@ -1,0 +1,249 @@
+"""Taking messages, and saying what becomes of them: POST .../dequeue, DELETE, PATCH .../visibility and the rest."""
+
+import asyncio
+from typing import Any
+
+from leveret.core.browse import read
+from leveret.core.deadletter import ORIGIN
+from leveret.core.errors import InvalidReceipt, LeveretError
+from leveret.core.held import Held
+from leveret.core.ids import format_id
+from leveret.core.names import consumer_name
+from leveret.embedded.declare import OPTIONS
+from leveret.embedded.message import Message, any_stored
+from leveret.embedded.queue import SETTLE, Queue
+from leveret.protocols.http.request import Refusal
+from leveret.protocols.http.response import Response, json_response
+from leveret.protocols.rest.fields import Listed, Number, Record, Text, Whole
+from leveret.protocols.rest.messages import ENCODING
+from leveret.protocols.rest.operation import Answer, Call, Operation
+from leveret.protocols.rest.shapes import SECONDS_MAX, SHORT_CHARS_MAX, TAKEN, iso_ms, taken
+from leveret.runtime.receipts import RECEIPT_CHARS
+
+DEQUEUE_MAX = 100  # messages of one answer, which is in memory at once
+WAIT_S_MAX = 60
+RECEIPTS_MAX = 1_000
+ANY_ID = "-"  # whatever the receipt is for
+RECEIPT = Text("The receipt_handle that came with the message.", 2 * RECEIPT_CHARS, 1, required=True)
+SECONDS = Number("Until it can be received again, from now on.", 0, SECONDS_MAX)
+LEASE_S: float = OPTIONS["visibility_timeout"].default
+"""Of a queue without a visibility timeout, as those that AMQP declares."""
+DONE = {204: ("Done, and on the disk.", None)}
+
+
+def dequeue(call: Call) -> Any:
+    """Take messages, or wait for some."""
+    body = call.body
+    raw = body.get("encoding") == "base64"
+
+    def answer(messages: list[Message]) -> Response | list[Message]:
+        return messages if any_stored(messages) else _answer(messages, raw)
+
+    found = call.desk.receive(
+        call.queue,
+        answer,
+        body.get("max_messages", 1),
+        wait_s=body.get("wait_seconds", 0),
+        lease_s=lease_s_of(call),
+        consumer=consumer_name(call.identity.user, body.get("consumer_id")),
+        user=call.identity.user,
+    )
+    return found if isinstance(found, Response) else _fetched(call, found, raw)
+
+
+def lease_s_of(call: Call) -> float | None:
+    """For how long messages are asked for; None: as the queue says. A client that is gone holds nothing for ever."""
+    asked: float | None = call.body.get("visibility_timeout")
+    return LEASE_S if asked is None and call.queue.anyway.policy.lease_ms is None else asked
+
+
+async def _fetched(call: Call, found: list[Message] | asyncio.Future[Response | list[Message]], raw: bool) -> Answer:
+    """The answer to one who waited, or whose messages are large."""
+    messages = found if isinstance(found, list) else await found
+    if isinstance(messages, Response):
+        return messages
+    return await call.desk.elsewhere(lambda: _answer(messages, raw))
+
+
+def _answer(messages: list[Message], raw: bool) -> Response:
+    return json_response({"messages": [taken(each, raw) for each in messages]})
+
+
+def leased(queue: Queue, receipt: str) -> tuple[Held, int]:
+    """What a receipt is for. Under the lock."""
+    seq, lease = queue.broker.receipts.read(queue.anyway.id, receipt)
+    return queue.core.find_lease(seq, lease), lease
+
+
+def done_with(queue: Queue, receipt: str) -> tuple[Held, int]:
+    """What a receipt is for whose lease is to end; it may be of the owner before. Under the lock."""
+    try:
+        return leased(queue, receipt)
+    except InvalidReceipt:
+        kept, (seq, _) = queue.guard.core.kept, queue.broker.receipts.read(queue.anyway.id, receipt)
+        held = None if kept is None else kept(queue.core, seq)
+        if held is None:
+            raise
+        return held, held.lease
+
+
+def check_id(queue: Queue, held: Held, message_id: str) -> None:
+    """Refuse a receipt of another message than the path names; a dead letter has the id that it had at first."""
+    if message_id in (ANY_ID, format_id(queue.tag, held.seq)):
+        return
+    origin = (read(held).properties.headers or {}).get(ORIGIN)
+    if origin not in (message_id, message_id.encode()):
+        raise InvalidReceipt("the receipt is of another message: use the one that came with it")
+
+
+def _settle(call: Call, verb: str, value: Any, answer: Response) -> Any:
+    """End or extend a lease; answer when that is on the disk."""
+    queue, message_id = call.queue, call.request.parameters["message_id"]
+    with queue.guard as core:
+        find = leased if verb == "extend" else done_with
+        held, lease = find(queue, call.body["receipt_handle"])
+        check_id(queue, held, message_id)
+        SETTLE[verb](core, queue.core, held, lease, value)
+        frame = queue.guard.commit()
+    return call.desk.when_durable(frame, answer)
+
+
+def acknowledge(call: Call) -> Any:
+    """Done with a message. Clients that cannot send a body with DELETE give the receipt in the query."""
+    receipt = call.body.get("receipt_handle", call.query.get("receipt_handle"))
+    if receipt is None:
+        raise Refusal(400, "receipt_handle is missing: give it in the body or in the query")
+    call.body = {"receipt_handle": receipt}
+    return _settle(call, "ack", None, Response(204))
+
+
+def nack(call: Call) -> Any:
+    """Give a message back."""
+    return _settle(call, "nack", call.body.get("delay_seconds"), Response(204))
+
+
+def reject(call: Call) -> Any:
+    """Make a message a dead letter."""
+    return _settle(call, "reject", None, Response(204))
+
+
+def change_visibility(call: Call) -> Any:
+    """Keep a message longer; 0 gives it back at once."""
+    seconds = call.body["visibility_timeout"]
+    until_ms = call.desk.guard.clock.now_ms() + round(seconds * 1000)
+    told = {"message_id": call.request.parameters["message_id"], "visible_until": iso_ms(until_ms)}
+    return _settle(call, "extend" if seconds else "nack", seconds, json_response(told))
+
+
+def acknowledge_many(call: Call) -> Any:
+    """Done with many messages; those whose lease had ended are named."""
+    queue = call.queue
+    failed = []
+    with queue.guard as core:
+        for receipt in call.body["receipt_handles"]:
+            try:
+                held, lease = done_with(queue, receipt)
+                SETTLE["ack"](core, queue.core, held, lease, None)
+            except LeveretError as error:
+                failed.append({"receipt_handle": receipt, "detail": str(error)})
+        frame = queue.guard.commit()
+    count = len(call.body["receipt_handles"]) - len(failed)
+    return call.desk.when_durable(frame, json_response({"acknowledged": count, "failed": failed}))
+
+
+_RECEIPT_ONLY = Record("Which delivery.", {"receipt_handle": RECEIPT})
+_OPTIONAL = Text(RECEIPT.schema["description"], 2 * RECEIPT_CHARS, 1)
+OPERATIONS = (
+    Operation(
+        "POST",
+        "/queues/{queue}/dequeue",
+        "Take messages, the most urgent first",
+        dequeue,
+        "basic.get",
+        {
+            200: (
+                "Up to max_messages; none when there is none.",
+                {
+                    "type": "object",
+                    "required": ["messages"],
+                    "properties": {"messages": {"type": "array", "items": TAKEN}},
+                },
+            )
+        },
+        body=Record(
+            "How many, and for how long.",
+            {
+                "max_messages": Whole("How many at most; default: 1.", 1, DEQUEUE_MAX),
+                "visibility_timeout": Number(
+                    "Seconds until they can be received again, unless acknowledged; default: as the queue says, or 30.",
+                    0,
+                    SECONDS_MAX,
+                ),
+                "wait_seconds": Number("How long to wait when there is none; default: 0.", 0, WAIT_S_MAX),
+                "consumer_id": Text("Who takes them; reports tell how long each took.", SHORT_CHARS_MAX),
+                "encoding": ENCODING,
+            },
+        ),
+    ),
+    Operation(
+        "DELETE",
+        "/queues/{queue}/messages/{message_id}",
+        "Acknowledge a message",
+        acknowledge,
+        "queue.settle",
+        DONE,
+        body=Record("Which delivery.", {"receipt_handle": _OPTIONAL}),
+        query=Record("The same.", {"receipt_handle": _OPTIONAL}),
+    ),
+    Operation(
+        "PATCH",
+        "/queues/{queue}/messages/{message_id}/visibility",
+        "Keep a message longer, or give it back",
+        change_visibility,
+        "queue.settle",
+        {200: ("Until when it is kept.", {"type": "object"})},
+        body=Record(
+            "Which delivery, and for how long.",
+            {
+                "receipt_handle": RECEIPT,
+                "visibility_timeout": Number(
+                    "Seconds from now on; 0 gives it back at once.", 0, SECONDS_MAX, required=True
+                ),
+            },
+        ),
+    ),
+    Operation(
+        "POST",
+        "/queues/{queue}/messages/{message_id}/nack",
+        "Give a message back, to come again later",
+        nack,
+        "queue.settle",
+        DONE,
+        body=Record("Which delivery.", {"receipt_handle": RECEIPT, "delay_seconds": SECONDS}),
+    ),
+    Operation(
+        "POST",
+        "/queues/{queue}/messages/{message_id}/reject",
+        "Make a message a dead letter",
+        reject,
+        "queue.settle",
+        DONE,
+        body=_RECEIPT_ONLY,
+    ),
+    Operation(
+        "POST",
+        "/queues/{queue}/acknowledge",
+        "Acknowledge many messages",
+        acknowledge_many,
+        "queue.settle",
+        {200: ("Those that were still leased are done.", {"type": "object"})},
+        body=Record(
+            "Which deliveries.",
+            {
+                "receipt_handles": Listed(
+                    "Receipts.", Text("A receipt.", 2 * RECEIPT_CHARS, 1), RECEIPTS_MAX, required=True
+                )
+            },
+        ),
+    ),
+)

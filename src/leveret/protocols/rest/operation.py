@@ -1,0 +1,219 @@
+"""An operation of the API: the one row from which it is routed, checked, audited and described."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from leveret.core.errors import QueueNotFound, ResourceLocked, TooMany
+from leveret.embedded.broker import VHOST
+from leveret.embedded.queue import Queue
+from leveret.embedded.stream import Stream as EmbeddedStream
+from leveret.ingest.sinks import Sinks
+from leveret.ingest.staging import PART, PIECES_MAX
+from leveret.observability.audit import Audit
+from leveret.protocols.http.async_broker import Desk
+from leveret.protocols.http.request import Request
+from leveret.protocols.http.response import Response, Stream
+from leveret.protocols.rest.fields import Field, Name, Pattern, Record, Text, Whole
+from leveret.security.access import Access
+from leveret.security.authorisation import OPERATIONS as RULES
+from leveret.security.authorisation import Role, Rule, allowed, authorise, check_user_id
+from leveret.security.identity import Identity
+
+SCANS_MAX = 4
+SINK_CHARS_MAX = 200
+PART_CHARS_MAX = 64
+BATCH_MAX = (1 << 53) - 1  # the largest whole number that JSON has in every language
+ID_CHARS_MAX = 255
+TOPIC = "topic"
+USER_ID = "userId"  # among the attributes of a message
+
+
+def part_name(**options: Any) -> Field:
+    """The name of a part of a batch, in a path or in a body."""
+    return Pattern("The name of a part.", PART, "1 to 64 letters, digits, _ and -", PART_CHARS_MAX, **options)
+
+
+PATH_FIELDS: dict[str, Field] = {
+    "queue": Name("The queue."),
+    "exchange": Name("The exchange."),
+    "stream": Name("The stream."),
+    "group": Name("The group."),
+    "message_id": Text("The message_id.", ID_CHARS_MAX, 1),
+    "sink": Text("The sink.", SINK_CHARS_MAX, 1),
+    "part": part_name(),
+    "piece": Whole("The number of the piece.", 0, PIECES_MAX - 1),
+    "batch": Whole("The number of the batch.", 0, BATCH_MAX),
+}
+"""The parameters that paths may have: what the server checks is what the OpenAPI document says."""
+VHOST_FIELD = Name("The virtual host that the names are in.", default=VHOST)
+
+T = TypeVar("T")
+Answer = Response | Stream
+Run = Callable[["Call"], Answer | Awaitable[Answer]]
+
+
+ROLES: dict[str, Role] = {"queue": "queue", "stream": "queue", "exchange": "exchange"}
+"""Names in paths, and their roles in the table of rights: a stream is a queue."""
+
+
+class Operation(NamedTuple):
+    """A method of a path. `answers` have for each status a sentence, and the schema of the body if there is one."""
+
+    method: str
+    path: str
+    summary: str
+    run: Run
+    name: str
+    """Its name in the table of rights, security/authorisation.py."""
+    answers: Mapping[int, tuple[str, Mapping[str, Any] | None]]
+    body: Record | None = None
+    query: Record | None = None
+    headers: Mapping[str, Field] = {}
+    audited: bool = False
+    bulk: bool = False
+    """Whether the audit log says which messages were meant, and how many there were."""
+    upload: str | None = None
+    """What the body is, when it is bytes and no JSON."""
+    keyed: bool = False
+    """Its queues remember Idempotency-Keys, durably: its answers need not be remembered."""
+
+    @property
+    def rule(self) -> Rule:
+        """The rights that it needs."""
+        return RULES[self.name]
+
+
+class Scans:
+    """Work that looks at a whole queue, in threads of which there are few: a bounded number at the same time."""
+
+    def __init__(self, desk: Desk, at_once_max: int = SCANS_MAX) -> None:
+        """Nothing is looked at yet."""
+        self._desk = desk
+        self._at_once_max = at_once_max
+        self._running = 0
+
+    async def run(self, function: Callable[[], T]) -> T:
+        """Do it in another thread."""
+        if self._running >= self._at_once_max:
+            raise TooMany(f"{self._at_once_max} requests look through queues, which is the limit: try again later")
+        self._running += 1
+        work = self._desk.elsewhere(function)
+        work.add_done_callback(self._done)
+        # A client that goes does not end the work in the thread: it counts until it is done.
+        return await asyncio.shield(work)
+
+    def _done(self, work: asyncio.Future[Any]) -> None:
+        self._running -= 1
+        if not work.cancelled():
+            work.exception()  # the client may have gone
+
+
+class Call:
+    """One request as operations see it."""
+
+    __slots__ = (
+        "access",
+        "audit",
+        "body",
+        "desk",
+        "identity",
+        "parameters",
+        "query",
+        "request",
+        "scans",
+        "sinks",
+        "vhost",
+    )
+
+    def __init__(
+        self,
+        desk: Desk,
+        access: Access,
+        audit: Audit | None,
+        scans: Scans,
+        sinks: Sinks | None,
+        request: Request,
+        identity: Identity,
+    ) -> None:
+        """A request whose body and query are still to be read."""
+        self.desk = desk
+        self.access = access
+        self.audit = audit
+        self.scans = scans
+        self.sinks = sinks
+        self.request = request
+        self.identity = identity
+        self.vhost = request.query.get("vhost", VHOST) if request.raw_query else VHOST
+        self.body: dict[str, Any] = {}
+        self.query: dict[str, Any] = {}
+        self.parameters: dict[str, Any] = {}
+        """The parameters of the path, checked and converted."""
+
+    def read_path(self) -> None:
+        """Check the parameters of the path and the virtual host."""
+        if self.request.raw_query:
+            VHOST_FIELD.check("vhost", self.vhost)
+        self.parameters = {
+            name: PATH_FIELDS[name].parse(f"the {name} in the path", text)
+            for name, text in self.request.parameters.items()
+        }
+
+    @property
+    def owner(self) -> str:
+        """The user that what the call makes belongs to."""
+        return self.identity.principal
+
+    @property
+    def queue(self) -> Queue:
+        """The queue that the path names."""
+        queue = self.desk.queue(self.request.parameters["queue"], self.vhost)
+        if queue.anyway.owner is not None:
+            raise ResourceLocked(f"queue '{queue.name}' belongs to one connection of AMQP: use another one")
+        return queue
+
+    @property
+    def exchange(self) -> str:
+        """The exchange that the path names."""
+        return self.request.parameters["exchange"]
+
+    @property
+    def stream(self) -> EmbeddedStream:
+        """The stream that the path names."""
+        name = self.request.parameters["stream"]
+        # Without the lock, as Desk.queue: one look into a dictionary.
+        found = self.desk.guard.core.topology.vhost(self.vhost).queues.get(name)
+        if found is None or found.recorder is None:
+            raise QueueNotFound(f"no stream '{name}' in vhost '{self.vhost}': create it first")
+        return EmbeddedStream(self.desk.broker, found)
+
+    @property
+    def names(self) -> dict[Role, str]:
+        """The resources in the path, by their roles."""
+        return {ROLES[name]: value for name, value in self.request.parameters.items() if name in ROLES}
+
+    def authorise(self, operation: str, names: Mapping[Role, str], keys: Sequence[str] = ()) -> None:
+        """Refuse what the rights of the caller do not allow; `keys` count where the exchange is a topic exchange."""
+        if keys and self.is_topic(names.get("source") or names["exchange"]):
+            authorise(self.access.permissions, self.identity, operation, self.vhost, names, keys)
+        else:
+            authorise(self.access.permissions, self.identity, operation, self.vhost, names)
+
+    def allows(self, operation: str, names: Mapping[Role, str]) -> bool:
+        """Whether authorise would allow it."""
+        return allowed(self.access.permissions, self.identity, operation, self.vhost, names)
+
+    def check_user_id(self, *bodies: Mapping[str, Any]) -> None:
+        """Refuse messages that name another user as their publisher."""
+        for body in bodies:
+            attributes = body.get("attributes")
+            if attributes:
+                check_user_id(self.identity, attributes.get(USER_ID))
+
+    def is_topic(self, exchange: str) -> bool:
+        """Whether routing keys of an exchange have permissions of their own."""
+        with self.desk.guard as core:
+            found = core.topology.vhost(self.vhost).exchanges.get(exchange)
+            return found is not None and found.type == TOPIC

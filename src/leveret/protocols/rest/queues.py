@@ -1,0 +1,391 @@
+"""/queues: list, make, look at, delete, purge, pause."""
+
+import json
+import re
+from collections.abc import Awaitable
+from dataclasses import asdict
+from hashlib import blake2b
+from typing import Any
+
+from leveret.core.arguments import BACKOFF_STEPS_MAX, DISPLAY_NAME_CHARS_MAX, limits_of
+from leveret.core.backoff import KINDS as BACKOFF_KINDS
+from leveret.core.errors import TooMany
+from leveret.core.jsonable import decode_table, encode
+from leveret.core.queue import Queue as CoreQueue
+from leveret.embedded.declare import DAY_S, OPTIONS, changed_arguments
+from leveret.embedded.managed import ManagedQueue
+from leveret.protocols.http.request import Refusal
+from leveret.protocols.http.response import Response, json_response
+from leveret.protocols.rest.fields import (
+    NOTHING,
+    Choice,
+    Either,
+    Field,
+    Flag,
+    Listed,
+    Name,
+    Number,
+    Pattern,
+    Record,
+    Table,
+    Text,
+    Whole,
+)
+from leveret.protocols.rest.leases import DONE
+from leveret.protocols.rest.operation import Answer, Call, Operation
+from leveret.protocols.rest.shapes import PRIORITY_MAX, SECONDS_MAX, SHORT_CHARS_MAX, iso
+from leveret.security.authorisation import Role
+
+_SHOWN = re.compile(r"[^\x00-\x1f\x7f-\x9f]+")
+LIST_MAX = 1_000
+LIST_DEFAULT = 100
+ARGUMENTS_MAX = 64
+DEFAULTS = {"max_priority": PRIORITY_MAX, "dedup_window": DAY_S}
+"""What a queue has that is made here and is told nothing else: the priorities of messages, and keys for a day."""
+
+
+def _seconds(name: str, help: str) -> Number:
+    """A setting in seconds, with the limits that the core has in ms."""
+    least_ms, most_ms = limits_of(OPTIONS[name].argument)
+    return Number(help, least_ms / 1000, most_ms / 1000, nullable=True)
+
+
+def _count(name: str, help: str) -> Whole:
+    """A setting that is a whole number, with the limits of the core."""
+    return Whole(help, *limits_of(OPTIONS[name].argument), nullable=True)
+
+
+def _word(help: str, *words: str) -> Choice:
+    # null is among the words, because JSON Schema has it in both places.
+    field = Choice(help, *words, nullable=True)
+    field.schema["enum"] = [*words, None]
+    return field
+
+
+SETTINGS: dict[str, Field] = {
+    "visibility_timeout": _seconds("visibility_timeout", "How long a message is taken for; default: 30."),
+    "max_retries": _count(
+        "max_retries", "How often a message is handed out before it is a dead letter; 3 if there is dead_letter."
+    ),
+    "dead_letter": Name("The queue for dead letters, made if need be.", nullable=True),
+    "max_priority": _count("max_priority", "The highest priority; default: 10."),
+    "priority_mode": _word("Who comes first; default: strict.", "strict", "weighted", "ageing"),
+    "ageing": _seconds("ageing", "In which a message that waits rises by one priority."),
+    "delay": _seconds("delay", "How long messages are hidden at first."),
+    "ttl": _seconds("ttl", "After which messages expire."),
+    "expires": _seconds("expires", "After which an unused queue is deleted."),
+    "max_length": _count("max_length", "How many messages may be ready."),
+    "max_bytes": _count("max_bytes", "How many bytes they may have."),
+    "overflow": _word("What happens at the limit.", "drop-head", "reject-publish", "reject-publish-dlx"),
+    "retention": _seconds("retention", "After which messages are dropped, whatever happens; default: 14 days."),
+    "backoff": Either(
+        "exponential, none or a list of seconds: how long a message rests that was given back.",
+        Choice("How the delays grow.", *BACKOFF_KINDS),
+        Listed("Delays one by one.", Number("Seconds.", 0, SECONDS_MAX), BACKOFF_STEPS_MAX),
+        nullable=True,
+    ),
+    "backoff_jitter": Number("Share of the backoff that chance decides about.", 0, 1, nullable=True),
+    "dedup_window": _seconds("dedup_window", "How long an Idempotency-Key is remembered; default: one day."),
+    "dedup_scope": _word("Where keys are compared.", "queue", "group"),
+    "content_dedup": Flag("Whether equal bodies are the same message.", nullable=True),
+    "groups": _word("What groups do.", "off", "fifo", "fair"),
+    "max_message_size": _count("max_message_size", "Largest body in bytes."),
+    "display_name": Pattern(
+        "What people call it.", _SHOWN, "has no control characters", DISPLAY_NAME_CHARS_MAX, nullable=True
+    ),
+    "single_active_consumer": Flag("Whether only one consumer of AMQP gets messages.", nullable=True),
+}
+assert SETTINGS.keys() == OPTIONS.keys(), "every option of a queue can be set"
+KILLING = frozenset(("ttl", "max_retries", "max_length", "max_bytes", "overflow"))
+"""Settings by which messages that wait become dead letters."""
+
+
+def shown(queue: ManagedQueue) -> dict[str, Any]:
+    """A queue. Under the lock."""
+    core = queue.core
+    return {
+        "name": queue.name,
+        "display_name": queue.display_name,
+        "created_at": None if queue.created_at is None else iso(queue.created_at),
+        "durable": queue.durable,
+        "paused": core.paused,
+        "arguments": encode(queue.arguments),
+        "visibility_timeout": queue.lease_ms / 1000 or None,
+        "ready": core.depth,
+        "leased": core.leased,
+        "scheduled": core.scheduled,
+        "backing_off": core.backing_off,
+        "consumers": len(core.consumers or ()),
+    }
+
+
+def _one(call: Call, status: int = 200) -> Response:
+    queue = call.queue
+    with queue.guard:
+        return json_response(shown(queue), status, (("ETag", etag(queue)),))
+
+
+def etag(queue: ManagedQueue) -> str:
+    """What changes with the settings of a queue."""
+    told = json.dumps(encode(queue.arguments), sort_keys=True)
+    return f'"{blake2b(told.encode(), digest_size=8).hexdigest()}"'
+
+
+def list_all(call: Call) -> Answer:
+    """The queues that the caller may use, by name."""
+    limit, after, prefix = (
+        call.query.get("limit", LIST_DEFAULT),
+        call.query.get("after", ""),
+        call.query.get("prefix", ""),
+    )
+    with call.desk.guard as core:
+        home = core.topology.vhost(call.vhost)
+        rows: list[dict[str, Any]] = []
+        for name in home.queue_names.after(after, prefix):
+            if home.queues[name].owner is None and call.allows("queue.see", {"queue": name}):
+                if len(rows) == limit:
+                    return json_response({"queues": rows, "next": rows[-1]["name"]})
+                rows.append(shown(ManagedQueue(call.desk.broker, home.queues[name])))
+    return json_response({"queues": rows, "next": None})
+
+
+async def declare(call: Call) -> Answer:
+    """Make a queue; one that exists with these settings is no error."""
+    name, body = call.request.parameters["queue"], dict(call.body)
+    durable, arguments = body.pop("durable", True), decode_table("arguments", body.pop("arguments", {}))
+    names, exchange = call.names, arguments.get("x-dead-letter-exchange")
+    if isinstance(exchange, str):
+        names["dead_letter_exchange"] = exchange
+    _authorise_settings(call, "queue.declare", names, body.get("dead_letter"))
+    with call.desk.guard as core:
+        known = name in core.topology.vhost(call.vhost).queues
+        if not known:
+            check_room(call, len(core.topology.vhost(call.vhost).queues))
+    options = body if known or call.query.get("defaults") == "none" else {**DEFAULTS, **body}
+    broker = call.desk.broker
+    await call.desk.elsewhere(
+        lambda: broker.queue(name, durable=durable, arguments=arguments, vhost=call.vhost, **options)
+    )
+    return _one(call, 200 if known else 201)
+
+
+def check_room(call: Call, count: int) -> None:
+    """Refuse one more queue than there may be."""
+    most = call.access.vhost_limits(call.vhost).queues_max
+    if most is not None and count >= most:
+        raise TooMany(f"vhost '{call.vhost}' has {most} queues, which is its limit: delete some, or raise it")
+
+
+def _authorise_settings(call: Call, operation: str, names: dict[Role, str], dead_letter: str | None) -> None:
+    """Refuse a dead-letter queue that the caller may not declare, or send messages of this queue to."""
+    if dead_letter is not None:
+        call.authorise("queue.declare", {"queue": dead_letter})
+        names["dead_letter_queue"] = dead_letter
+    call.authorise(operation, names)
+
+
+def _dead_letter_target(queue: ManagedQueue, options: dict[str, Any]) -> dict[Role, str]:
+    """Where a change of settings sends messages of a queue as dead letters, by its role; nothing if it sends none."""
+    policy = queue.anyway.policy
+    exchange = policy.dead_letter_exchange
+    if exchange is None or "dead_letter" in options or KILLING.isdisjoint(options):
+        return {}
+    if exchange:
+        return {"dead_letter_exchange": exchange}
+    return {"dead_letter_queue": policy.dead_letter_routing_key or queue.name}
+
+
+async def update(call: Call) -> Answer:
+    """Change the settings of a queue; those that are not named stay."""
+    queue, options = call.queue, call.body
+    names = {**call.names, **_dead_letter_target(queue, options)}
+    _authorise_settings(call, "queue.update", names, options.get("dead_letter"))
+    wanted = call.request.header(b"if-match")
+    if wanted not in ("", "*", etag(queue)):
+        raise Refusal(412, "the queue has other settings by now: look at it again")
+    dead_letter = options.get("dead_letter")
+    if dead_letter is not None:
+        await call.desk.elsewhere(lambda: call.desk.broker.queue(dead_letter, vhost=call.vhost))
+    changed = call.desk.change(lambda core: core.change_queue(queue.core, changed_arguments(queue.arguments, options)))
+    if isinstance(changed, Awaitable):
+        await changed
+    return _one(call)
+
+
+def get(call: Call) -> Answer:
+    """One queue."""
+    return _one(call)
+
+
+async def delete(call: Call) -> Answer:
+    """Delete a queue."""
+    queue = call.queue
+    count = await call.desk.elsewhere(lambda: queue.delete(**call.query))
+    return json_response({"deleted": count})
+
+
+async def purge(call: Call) -> Answer:
+    """Remove what is ready."""
+    return json_response({"purged": await call.desk.elsewhere(call.queue.purge)})
+
+
+async def pause(call: Call) -> Answer:
+    """Hand nothing out."""
+    await call.desk.elsewhere(call.queue.pause)
+    return Response(204)
+
+
+async def resume(call: Call) -> Answer:
+    """Hand messages out again."""
+    await call.desk.elsewhere(call.queue.resume)
+    return Response(204)
+
+
+def stats(call: Call) -> Answer:
+    """The figures of a queue."""
+    queue = call.queue
+    figures = asdict(queue.stats())
+    depths = figures["depth_by_priority"]
+    for name in ("depth_by_priority", "published_by_priority"):
+        figures[name] = {str(priority): count for priority, count in figures[name].items()}
+    age_s = figures["oldest_age"]
+    named = {str(priority): depths.get(priority, 0) for priority in range(10, 6, -1)}
+    rest = sum(depths.values()) - sum(named.values())
+    return json_response(
+        {
+            "queue_name": figures.pop("name"),
+            "approximate_message_count": figures["ready"],
+            "messages_by_priority": {**named, "6-1": rest},
+            "oldest_message_age_seconds": 0 if age_s is None else int(age_s),
+            "in_flight_count": figures["leased"],
+            "dlq_count": _dead_letters(call, queue),
+            **figures,
+        }
+    )
+
+
+def _dead_letters(call: Call, queue: ManagedQueue) -> int | None:
+    """How many messages wait where the dead letters of a queue go; None if the caller may not read all of them."""
+    policy = queue.anyway.policy
+    if policy.dead_letter_exchange is None:
+        return 0
+    with queue.guard as core:
+        home = core.topology.vhost(queue.anyway.vhost)
+        key = policy.dead_letter_routing_key or queue.name
+        if policy.dead_letter_exchange not in home.exchanges:
+            return 0
+        targets: list[CoreQueue] = home.route(policy.dead_letter_exchange, [key], None, None)
+    if not all(call.allows("queue.look", {"queue": each.name}) for each in targets):
+        return None
+    return sum(each.depth for each in targets)
+
+
+PAGE = Record(
+    "Which ones.",
+    {
+        "prefix": Text("Only names that begin with this.", SHORT_CHARS_MAX),
+        "after": Text("Only names after this one.", SHORT_CHARS_MAX),
+        "limit": Whole(f"How many; default: {LIST_DEFAULT}.", 1, LIST_MAX),
+    },
+)
+_QUEUE = {"type": "object", "required": ["name", "durable", "paused", "arguments", "ready"]}
+_FIGURES = {
+    "type": "object",
+    "required": [
+        "queue_name",
+        "approximate_message_count",
+        "messages_by_priority",
+        "oldest_message_age_seconds",
+        "in_flight_count",
+        "dlq_count",
+    ],
+}
+_COUNT = {"type": "object"}
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/queues",
+        "List queues",
+        list_all,
+        "vhost.list",
+        {200: ("Queues; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
+        query=PAGE,
+    ),
+    Operation(
+        "PUT",
+        "/queues/{queue}",
+        "Make a queue",
+        declare,
+        "queue.declare",
+        {201: ("It is made.", _QUEUE), 200: ("It is there with these settings.", _QUEUE)},
+        body=Record(
+            "Its settings; null is none, also where there is a default.",
+            {
+                **SETTINGS,
+                "durable": Flag("Whether it survives a restart; default: true."),
+                "arguments": Table("Arguments of AMQP, for what has no setting.", ARGUMENTS_MAX),
+            },
+        ),
+        query=Record("How it begins.", {"defaults": Choice("none: max_priority and dedup_window have none.", "none")}),
+        audited=True,
+    ),
+    Operation(
+        "PATCH",
+        "/queues/{queue}",
+        "Change the settings of a queue",
+        update,
+        "queue.update",
+        {200: ("It has these settings from now on.", _QUEUE), 412: ("Another client changed it first.", None)},
+        body=Record("The settings that change; null: none.", SETTINGS),
+        headers={"If-Match": Field("The ETag of the settings that are meant to be changed.", type="string")},
+        audited=True,
+    ),
+    Operation("GET", "/queues/{queue}", "Look at a queue", get, "queue.look", {200: ("The queue.", _QUEUE)}),
+    Operation(
+        "DELETE",
+        "/queues/{queue}",
+        "Delete a queue and what is in it",
+        delete,
+        "queue.delete",
+        {200: ("How many messages were ready.", _COUNT)},
+        query=Record(
+            "Only if.",
+            {"if_unused": Flag("Only without consumers."), "if_empty": Flag("Only if nothing is ready.")},
+        ),
+        audited=True,
+    ),
+    Operation(
+        "GET", "/queues/{queue}/stats", "The figures of a queue", stats, "queue.look", {200: ("Figures.", _FIGURES)}
+    ),
+    Operation(
+        "POST",
+        "/queues/{queue}/purge",
+        "Remove everything that is ready",
+        purge,
+        "queue.purge",
+        {200: ("How many messages it were.", _COUNT)},
+        body=NOTHING,
+        audited=True,
+        bulk=True,
+    ),
+    Operation(
+        "POST",
+        "/queues/{queue}/pause",
+        "Hand nothing out until it is resumed",
+        pause,
+        "queue.pause",
+        DONE,
+        body=NOTHING,
+        audited=True,
+    ),
+    Operation(
+        "POST",
+        "/queues/{queue}/resume",
+        "Hand messages out again",
+        resume,
+        "queue.pause",
+        DONE,
+        body=NOTHING,
+        audited=True,
+    ),
+)

@@ -1,0 +1,322 @@
+"""Reading many messages of a queue, in pages: by reservations, as often as one likes, or without taking them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from leveret.core import browse
+from leveret.core.broker import Broker as Core
+from leveret.core.errors import InvalidArgument
+from leveret.core.held import Held
+from leveret.core.page import MEDIA_TYPE, Page
+from leveret.core.publish import group_of
+from leveret.core.reservations import (
+    BYTES_MAX,
+    LEASE_MS,
+    LEASE_MS_MAX,
+    LEASE_MS_MIN,
+    MESSAGES_MAX,
+    NUMBER_MAX,
+    SHARES_MAX,
+    ReaderGroup,
+    Reserved,
+)
+from leveret.embedded.message import Peeked, look
+from leveret.embedded.queue import Queue
+from leveret.protocols.http.response import Response, json_response
+from leveret.protocols.rest.fields import Number, Pattern, Record, Whole
+from leveret.protocols.rest.leases import DONE
+from leveret.protocols.rest.messages import CONDITIONS
+from leveret.protocols.rest.operation import Answer, Call, Operation
+from leveret.runtime.conditions import filter_of
+
+if TYPE_CHECKING:
+    from leveret.core.browse import Cursor
+
+PAGE_BYTES = 8 << 20
+"""When a page is full: it is in memory as a whole, here and where it is read."""
+STEP = 250  # messages that one hold of the lock looks at
+STEP_BYTES = 1 << 20
+NEXT_CHARS_MAX = 64
+_RESERVED: dict[str, Any] = {
+    "type": "object",
+    "required": ["start", "end", "messages", "bytes"],
+    "properties": {
+        "start": {"type": "integer", "description": "Up to where the group is done."},
+        "end": {"type": "integer", "description": "The number of the reservation; start when nothing is reserved."},
+        "messages": {"type": "integer"},
+        "bytes": {"type": "integer"},
+        "waiting": {"type": "integer", "description": "Messages that are ready in the queue."},
+    },
+}
+_GROUPS = {
+    "type": "object",
+    "properties": {
+        "groups": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string"},
+                    "user": {"type": "string", "description": "The user that made the group; its limit counts it."},
+                    "idle_seconds": {"type": "number", "description": "Since the last request, or the last restart."},
+                    **{name: _RESERVED["properties"][name] for name in ("start", "end", "messages", "bytes")},
+                },
+            },
+        }
+    },
+}
+_PAGE = {"type": "string", "contentMediaType": MEDIA_TYPE}
+Row = tuple[Held, Peeked] | None
+"""A message that was looked at; None for one that is gone."""
+_NEXT = Pattern(
+    "What the page before named as the next one.",
+    re.compile(r"(?:[0-9]{1,19}\.[0-9]{1,19}\.[0-9]{1,19})?"),
+    "what the page before named as the next one, or left out to begin",
+    NEXT_CHARS_MAX,
+    chars_min=0,
+)
+_LEASE = Number(
+    "Seconds after which the messages go back unless it is renewed.", LEASE_MS_MIN / 1e3, LEASE_MS_MAX / 1e3
+)
+
+
+def _lease_ms(call: Call) -> int:
+    """How long a reservation lasts."""
+    seconds: float | None = call.body.get("lease_seconds")
+    return LEASE_MS if seconds is None else round(seconds * 1000)
+
+
+def _told(reserved: Reserved, queue: Queue) -> Response:
+    """What is told of a reservation."""
+    return json_response({**reserved._asdict(), "waiting": queue.anyway.depth})
+
+
+def reserve(call: Call) -> Any:
+    """Reserve messages."""
+    queue, body = call.queue, call.body
+    count, size = body.get("max_messages", MESSAGES_MAX), body.get("max_bytes", BYTES_MAX)
+    name, start = call.request.parameters["group"], body.get("start")
+
+    def action(core: Core) -> Response:
+        found = core.reservations.reserve(queue.core, name, start, count, size, _lease_ms(call), call.owner)
+        return _told(found, queue)
+
+    return call.desk.change(action)
+
+
+def list_groups(call: Call) -> Any:
+    """The groups of a queue."""
+    queue = call.queue
+    with queue.guard as core:
+        groups = [
+            {
+                "name": group.name,
+                "user": group.user,
+                "idle_seconds": (core.now_ms - group.used_ms) / 1000,
+                **group.reserved._asdict(),
+            }
+            for group in core.reservations.of(queue.core)
+        ]
+    return json_response({"groups": sorted(groups, key=lambda row: row["name"])})
+
+
+def _group(call: Call, core: Core, queue: Queue) -> ReaderGroup:
+    """The group that the path names. Under the lock."""
+    return core.reservations.get(queue.core, call.request.parameters["group"])
+
+
+def show_reservation(call: Call) -> Any:
+    """How far a group is, and what it has reserved; one that never reserved anything is at 0."""
+    queue = call.queue
+    with queue.guard as core:
+        group = core.reservations.find(queue.core, call.request.parameters["group"])
+        return _told(Reserved(0, 0, 0, 0) if group is None else group.reserved, queue)
+
+
+def renew(call: Call) -> Any:
+    """Keep what is reserved."""
+    queue = call.queue
+    with queue.guard as core:
+        _group(call, core, queue).renew(_lease_ms(call))
+    return Response(204)
+
+
+def end(call: Call) -> Any:
+    """Give back what is reserved, and forget the group."""
+    queue = call.queue
+
+    def action(core: Core) -> Response:
+        core.reservations.delete(queue.core, call.request.parameters["group"])
+        return Response(204)
+
+    return call.desk.change(action)
+
+
+async def read_reserved(call: Call) -> Answer:
+    """A page of what is reserved."""
+    queue, number = call.queue, call.query["reservation"]
+    at, to = call.query.get("at", 0), call.query.get("end", MESSAGES_MAX)
+    share, shares = call.query.get("share", 0), call.query.get("shares", 1)
+    if share >= shares:
+        raise InvalidArgument(f"share {share} of {shares}: shares are counted from 0")
+
+    def step(at: int) -> list[Row]:
+        """The messages from an index on, in one hold of the lock."""
+        with queue.guard as core:
+            found = _group(call, core, queue).messages(number, at, max(0, min(STEP, to - at)))
+            return _looked_at(queue, found)
+
+    def page() -> bytes:
+        filling, place = Page(), at
+        while filling.bytes < PAGE_BYTES:
+            rows = step(place)
+            if not rows:
+                return filling.finish()
+            _fill(filling, rows if shares == 1 else [row for row in rows if _share_of(row, shares) == share])
+            place += len(rows)
+        return filling.finish(str(place))
+
+    return Response(200, await call.desk.elsewhere(page), MEDIA_TYPE)
+
+
+def _looked_at(queue: Queue, found: Iterable[Held | None]) -> list[Row]:
+    """Messages with their contents, up to some bytes. Under the lock."""
+    rows: list[Row] = []
+    size = 0
+    for held in found:
+        rows.append(None if held is None else (held, look(queue, held)))
+        size += 0 if held is None else held.size
+        if size >= STEP_BYTES:
+            break
+    return rows
+
+
+def _share_of(row: Row, shares: int) -> int:
+    """Which share a message is in: that of its group, or any if it has none."""
+    if row is None:
+        return 0
+    held, peeked = row
+    return (group_of(peeked.content.properties.headers or {}) or held.seq) % shares
+
+
+def _fill(page: Page, rows: Iterable[Row]) -> None:
+    """Put messages on a page. Not under the lock: large bodies are in another store, and getting them takes time."""
+    for row in rows:
+        if row is not None:
+            page.add(row[0], row[1].content, row[1].data)
+
+
+async def browse_page(call: Call) -> Answer:
+    """A page of what is ready, in the order of delivery."""
+    queue, query = call.queue, dict(call.query)
+    cursor: Cursor | None = _cursor(query.pop("after", ""))
+    chosen = filter_of(queue.tag, query)
+
+    def page() -> bytes:
+        nonlocal cursor
+        filling = Page()
+        while cursor is not None and filling.bytes < PAGE_BYTES:
+            with queue.guard:
+                seen, cursor = browse.ready_after(queue.core, cursor, STEP)
+                rows = [(held, look(queue, held)) for held in seen if chosen.accepts(browse.read(held))]
+            _fill(filling, rows)
+        return filling.finish("" if cursor is None else ".".join(map(str, cursor)))
+
+    return Response(200, await call.scans.run(page), MEDIA_TYPE)
+
+
+def _cursor(text: str) -> Cursor:
+    """The place that a page named as the begin of the next one."""
+    if not text:
+        return ()
+    index, after_ms, after_seq = map(int, text.split("."))
+    return min(index, 1 << 31), after_ms, after_seq
+
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/queues/{queue}/reservations",
+        "List the groups that read a queue by reservations",
+        list_groups,
+        "queue.reserve",
+        {200: ("Groups by name.", _GROUPS)},
+    ),
+    Operation(
+        "POST",
+        "/queues/{queue}/reservations/{group}",
+        "Reserve the next messages for a group, and acknowledge those before; the same start gets the same ones",
+        reserve,
+        "queue.reserve",
+        {200: ("What is reserved; it stays so after a restart.", _RESERVED)},
+        body=Record(
+            "Up to where the group is done, and how much it wants.",
+            {
+                "start": Whole("The end of the last reservation; default: that of the group.", 0, NUMBER_MAX),
+                "max_messages": Whole("How many at most; 0: only acknowledge.", 0, MESSAGES_MAX),
+                "max_bytes": Whole("How many bytes, about.", 1, BYTES_MAX),
+                "lease_seconds": _LEASE,
+            },
+        ),
+    ),
+    Operation(
+        "GET",
+        "/queues/{queue}/reservations/{group}",
+        "Look at what a group has reserved",
+        show_reservation,
+        "queue.reserve",
+        {200: ("What is reserved.", _RESERVED)},
+    ),
+    Operation(
+        "PATCH",
+        "/queues/{queue}/reservations/{group}",
+        "Keep what is reserved for longer",
+        renew,
+        "queue.reserve",
+        {204: ("It is kept.", None)},
+        body=Record("For how long.", {"lease_seconds": _LEASE}),
+    ),
+    Operation(
+        "DELETE",
+        "/queues/{queue}/reservations/{group}",
+        "Give back what a group has reserved, and forget the group",
+        end,
+        "queue.reserve",
+        DONE,
+    ),
+    Operation(
+        "GET",
+        "/queues/{queue}/reservations/{group}/messages",
+        "Read a page of what is reserved, as often as you like",
+        read_reserved,
+        "queue.reserve",
+        {200: ("Messages in columns, and the index of the next one.", _PAGE)},
+        query=Record(
+            "Which ones.",
+            {
+                "reservation": Whole(
+                    "The number of the reservation: the `end` of its answer.", 0, NUMBER_MAX, required=True
+                ),
+                "at": Whole("The index of the first one; default: 0.", 0, MESSAGES_MAX),
+                "end": Whole("The index after the last one; default: all.", 0, MESSAGES_MAX),
+                "share": Whole("Only this share of the message groups, counted from 0.", 0, SHARES_MAX - 1),
+                "shares": Whole("How many shares there are; default: 1.", 1, SHARES_MAX),
+            },
+        ),
+    ),
+    Operation(
+        "GET",
+        "/queues/{queue}/pages",
+        "Read a page of messages without taking them",
+        browse_page,
+        "queue.browse",
+        {200: ("Messages in columns in the order of delivery, and where the next page begins.", _PAGE)},
+        query=Record(
+            "Which ones.",
+            {"after": _NEXT, **CONDITIONS},
+        ),
+    ),
+)

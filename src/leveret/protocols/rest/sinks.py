@@ -1,0 +1,162 @@
+"""/sinks: batches of many messages that are published as a whole and once, as the Spark connector writes them."""
+
+from leveret.core.errors import InvalidArgument, NotSupported
+from leveret.ingest.commit_log import Share, Sink
+from leveret.ingest.rows import Destination
+from leveret.ingest.sinks import Order, Sinks, answer
+from leveret.ingest.staging import PIECES_MAX
+from leveret.protocols.http.response import Response, json_response
+from leveret.protocols.rest.fields import Choice, Flag, Listed, Name, Record, Text, Whole
+from leveret.protocols.rest.leases import DONE
+from leveret.protocols.rest.operation import SINK_CHARS_MAX, Answer, Call, Operation, part_name
+
+PARTS_MAX = 10_000  # all of them are named in one entry of the journal
+ROWS_MAX = 1 << 40
+
+
+async def put(call: Call) -> Answer:
+    """Stage a piece."""
+    part, piece = call.parameters["part"], call.parameters["piece"]
+    rows = await _sinks(call).put(sink_of(call), part, piece, call.request.body, lambda each: _allow_name(call, each))
+    return json_response({"rows": rows}, 201)
+
+
+async def commit(call: Call) -> Answer:
+    """Publish a batch."""
+    body = call.body
+    order = Order(
+        sink_of(call),
+        call.parameters["batch"],
+        tuple(Share(each["part"], each["pieces"]) for each in body["parts"]),
+        body["rows"],
+        body.get("origin", ""),
+        body.get("once", False),
+        body.get("unroutable", "refuse"),
+    )
+    if len({share.part for share in order.shares}) < len(order.shares):
+        raise InvalidArgument("a part is named twice: name each once")
+    if "queue" in body:
+        call.authorise("queue.send", {"queue": body["queue"]})
+    if "exchange" in body:
+        call.authorise("basic.publish", {"exchange": body["exchange"]})
+    batch = await _sinks(call).commit(order, lambda each: _allow(call, each))
+    return json_response(answer(batch), 200 if batch.published else 202)
+
+
+async def abort(call: Call) -> Answer:
+    """Drop parts."""
+    await _sinks(call).abort(sink_of(call), call.body["parts"])
+    return Response(204)
+
+
+def list_all(call: Call) -> Answer:
+    """The sinks of the caller."""
+    return json_response({"sinks": list(_sinks(call).described(call.vhost, call.owner))})
+
+
+async def delete(call: Call) -> Answer:
+    """Forget a sink."""
+    await _sinks(call).delete(sink_of(call))
+    return Response(204)
+
+
+def _sinks(call: Call) -> Sinks:
+    """The sinks of the server."""
+    if call.sinks is None:
+        raise NotSupported("this broker is in memory and has nowhere to stage batches: give it a data directory")
+    return call.sinks
+
+
+def sink_of(call: Call) -> Sink:
+    """The sink that the path names: each user has its own."""
+    return Sink(call.vhost, call.owner, call.parameters["sink"])
+
+
+def _allow_name(call: Call, destination: Destination) -> None:
+    """Refuse a queue or exchange that the caller may not write to, whatever the routing key."""
+    if destination.queue is None:
+        call.authorise("basic.publish", {"exchange": destination.exchange})
+    else:
+        call.authorise("queue.send", {"queue": destination.queue})
+
+
+def _allow(call: Call, destination: Destination) -> None:
+    """The same with the routing key."""
+    if destination.queue is None:
+        call.authorise("basic.publish", {"exchange": destination.exchange}, [destination.routing_key])
+    else:
+        _allow_name(call, destination)
+
+
+_BATCH = {
+    "type": "object",
+    "required": ["batch", "state", "rows", "done", "dropped"],
+    "properties": {
+        "batch": {"type": "integer"},
+        "state": {"type": "string", "enum": ["publishing", "published"]},
+        "rows": {"type": "integer"},
+        "done": {"type": "integer", "description": "How many of them are published or dropped."},
+        "dropped": {"type": "integer", "description": "How many of them no queue took."},
+    },
+}
+_SINKS = {"type": "object", "properties": {"sinks": {"type": "array", "items": {"type": "object"}}}}
+_SHARE = {"part": part_name(required=True), "pieces": Whole("How many.", 0, PIECES_MAX, required=True)}
+
+OPERATIONS = (
+    Operation(
+        "PUT",
+        "/sinks/{sink}/parts/{part}/{piece}",
+        "Stage a piece of a part of a batch; the same one again takes its place",
+        put,
+        "ingest.stage",
+        {201: ("It is on the disk.", {"type": "object", "properties": {"rows": {"type": "integer"}}})},
+        upload="Rows in columns, in the format of leveret/ingest/row_groups.py.",
+    ),
+    Operation(
+        "POST",
+        "/sinks/{sink}/batches/{batch}",
+        "Publish a batch of staged parts, all of it and once; asked again, answer as before",
+        commit,
+        "ingest.stage",
+        {200: ("All of it is published.", _BATCH), 202: ("It is being published: ask again.", _BATCH)},
+        body=Record(
+            "The parts that won.",
+            {
+                "parts": Listed(
+                    "In the order in which they are published.",
+                    Record("A part.", _SHARE),
+                    PARTS_MAX,
+                    0,
+                    required=True,
+                ),
+                "rows": Whole("How many rows they have together.", 0, ROWS_MAX, required=True),
+                "origin": Text("Which query it is: another one is refused the same batch.", SINK_CHARS_MAX),
+                "once": Flag("The sink has no other batch, and may be forgotten after a while."),
+                "queue": Name("The queue or stream of all rows: may be checked without rows."),
+                "exchange": Name("The exchange of all rows, likewise."),
+                "unroutable": Choice("What to do if a row would reach no queue; default: refuse.", "refuse", "drop"),
+            },
+        ),
+    ),
+    Operation(
+        "POST",
+        "/sinks/{sink}/abort",
+        "Drop staged parts; what was committed stays",
+        abort,
+        "ingest.stage",
+        DONE,
+        body=Record("Which ones.", {"parts": Listed("Parts.", part_name(), PARTS_MAX, 0, required=True)}),
+    ),
+    Operation(
+        "GET", "/sinks", "List your sinks and their last batches", list_all, "ingest.stage", {200: ("Sinks.", _SINKS)}
+    ),
+    Operation(
+        "DELETE",
+        "/sinks/{sink}",
+        "Forget a sink that no query uses any more",
+        delete,
+        "ingest.stage",
+        DONE,
+        audited=True,
+    ),
+)

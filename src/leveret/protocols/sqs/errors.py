@@ -1,0 +1,201 @@
+"""Every refusal of SQS: its name in the JSON protocol, its code in the Query protocol, its status and its text.
+
+A text with a name in braces is filled in where it is raised; some kinds have no text of their own.
+"""
+
+from typing import NamedTuple
+
+from leveret.core import errors
+from leveret.protocols.http.request import Refusal
+
+
+class Fault(NamedTuple):
+    """One row: what clients see of a kind of refusal."""
+
+    shape: str
+    code: str
+    status: int = 400
+    text: str = "{text}"
+    query_text: str | None = None
+    """Where the two protocols differ."""
+
+
+SIMPLE = "AWS.SimpleQueueService."
+BAD_CHARACTERS = (
+    "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | "
+    "#x10000 to #x10FFFF"
+)
+"""Of a body this is InvalidMessageContents, of a message attribute InvalidParameterValue."""
+
+FAULTS: dict[str, Fault] = {
+    "QueueDoesNotExist": Fault(
+        "QueueDoesNotExist",
+        SIMPLE + "NonExistentQueue",
+        400,
+        "The specified queue does not exist.",
+        "The specified queue does not exist for this wsdl version.",
+    ),
+    "QueueNameExists": Fault(
+        "QueueNameExists",
+        "QueueAlreadyExists",
+        400,
+        "A queue already exists with the same name and a different value for attribute {name}",
+    ),
+    "QueueDeletedRecently": Fault(
+        "QueueDeletedRecently",
+        SIMPLE + "QueueDeletedRecently",
+        400,
+        "You must wait 60 seconds after deleting a queue before you can create another with the same name.",
+    ),
+    "PurgeQueueInProgress": Fault(
+        "PurgeQueueInProgress",
+        SIMPLE + "PurgeQueueInProgress",
+        403,
+        "Only one PurgeQueue operation on {name} is allowed every 60 seconds.",
+    ),
+    "OverLimit": Fault("OverLimit", "OverLimit", 403),
+    "ResourceNotFound": Fault("ResourceNotFoundException", "ResourceNotFoundException", 404),
+    "EmptyBatchRequest": Fault(
+        "EmptyBatchRequest",
+        SIMPLE + "EmptyBatchRequest",
+        400,
+        "There should be at least one {entry} in the request.",
+    ),
+    "TooManyEntriesInBatchRequest": Fault(
+        "TooManyEntriesInBatchRequest",
+        SIMPLE + "TooManyEntriesInBatchRequest",
+        400,
+        "Maximum number of entries per request are 10. You have sent {count}.",
+    ),
+    "BatchEntryIdsNotDistinct": Fault(
+        "BatchEntryIdsNotDistinct", SIMPLE + "BatchEntryIdsNotDistinct", 400, "Id {id} repeated."
+    ),
+    "BatchRequestTooLong": Fault(
+        "BatchRequestTooLong",
+        SIMPLE + "BatchRequestTooLong",
+        400,
+        "Batch requests cannot be longer than {most} bytes. You have sent {size} bytes.",
+    ),
+    "InvalidBatchEntryId": Fault(
+        "InvalidBatchEntryId",
+        SIMPLE + "InvalidBatchEntryId",
+        400,
+        "A batch entry id can only contain alphanumeric characters, hyphens and underscores. "
+        "It can be at most 80 letters long.",
+    ),
+    "MessageNotInflight": Fault("MessageNotInflight", SIMPLE + "MessageNotInflight"),
+    "UnsupportedOperation": Fault("UnsupportedOperation", SIMPLE + "UnsupportedOperation"),
+    "InvalidAttributeName": Fault("InvalidAttributeName", "InvalidAttributeName"),
+    "InvalidAttributeValue": Fault(
+        "InvalidAttributeValue", "InvalidAttributeValue", 400, "Invalid value for the parameter {name}.{text}"
+    ),
+    "InvalidMessageContents": Fault("InvalidMessageContents", "InvalidMessageContents"),
+    "ReceiptHandleIsInvalid": Fault(
+        "ReceiptHandleIsInvalid",
+        "ReceiptHandleIsInvalid",
+        400,
+        'The input receipt handle "{handle}" is not a valid receipt handle.',
+    ),
+    "InvalidParameterValue": Fault("InvalidParameterValueException", "InvalidParameterValue"),
+    "MissingParameter": Fault(
+        "MissingRequiredParameterException",
+        "MissingParameter",
+        400,
+        "The request must contain the parameter {name}.",
+    ),
+    "InvalidAction": Fault(
+        "InvalidAction", "InvalidAction", 400, "The action {action} is not valid for this endpoint."
+    ),
+    "UnknownOperation": Fault("UnknownOperationException", "UnknownOperationException", 404),
+    "Serialization": Fault("SerializationException", "MalformedInput"),
+    "RequestThrottled": Fault("RequestThrottled", "RequestThrottled", 403),
+    "MissingAuthenticationToken": Fault("MissingAuthenticationTokenException", "MissingAuthenticationToken", 403),
+    "IncompleteSignature": Fault("IncompleteSignatureException", "IncompleteSignature", 403),
+    "InvalidClientTokenId": Fault("UnrecognizedClientException", "InvalidClientTokenId", 403),
+    "SignatureDoesNotMatch": Fault("InvalidSignatureException", "SignatureDoesNotMatch", 403),
+    "RequestExpired": Fault("RequestExpiredException", "RequestExpired", 403),
+    "AccessDenied": Fault(
+        "AccessDeniedException",
+        "AccessDenied",
+        403,
+        "User: {user} is not authorized to perform: sqs:{action} on resource: {resource}",
+    ),
+    "CrossSite": Fault("AccessDeniedException", "AccessDenied", 403),
+    "MisdirectedRequest": Fault("MisdirectedRequestException", "MisdirectedRequest", 421),
+    "ServiceUnavailable": Fault("ServiceUnavailable", "ServiceUnavailable", 503),
+    "InternalFailure": Fault("InternalFailure", "InternalFailure", 500, "The server failed; its log says how."),
+    "PayloadTooLarge": Fault("RequestEntityTooLargeException", "RequestEntityTooLarge", 413),
+}
+
+KINDS: dict[type[errors.LeveretError], str] = {
+    errors.LeveretError: "InternalFailure",
+    errors.NotFound: "ResourceNotFound",
+    errors.VhostNotFound: "QueueDoesNotExist",
+    errors.QueueNotFound: "QueueDoesNotExist",
+    errors.ExchangeNotFound: "ResourceNotFound",
+    errors.MessageNotFound: "ResourceNotFound",
+    errors.PreconditionFailed: "InvalidParameterValue",
+    errors.InvalidArgument: "InvalidParameterValue",
+    errors.AccessRefused: "InvalidParameterValue",
+    errors.StaleGeneration: "InvalidParameterValue",
+    errors.ResourceLocked: "UnsupportedOperation",
+    errors.InvalidReceipt: "InvalidParameterValue",
+    errors.QueueFull: "OverLimit",
+    errors.MessageTooLarge: "InvalidParameterValue",
+    errors.TooMany: "OverLimit",
+    errors.NotSupported: "UnsupportedOperation",
+    errors.BrokerClosed: "ServiceUnavailable",
+    errors.Unreachable: "ServiceUnavailable",
+    errors.JournalError: "InternalFailure",
+    errors.JournalFailed: "ServiceUnavailable",
+    errors.Fenced: "ServiceUnavailable",
+    errors.StoreUnreachable: "ServiceUnavailable",
+    errors.DiskFull: "ServiceUnavailable",
+    errors.BlobStoreFailed: "ServiceUnavailable",
+    errors.DataLocked: "InternalFailure",
+    errors.UnknownFormat: "InternalFailure",
+    errors.DamagedJournal: "InternalFailure",
+    errors.WrongKey: "InternalFailure",
+}
+STATUSES = {
+    403: "CrossSite",
+    413: "PayloadTooLarge",
+    421: "MisdirectedRequest",
+    429: "RequestThrottled",
+    503: "ServiceUnavailable",
+}
+
+
+class SqsError(errors.LeveretError):
+    """A refusal by the name that the table has for it."""
+
+    def __init__(self, kind: str, text: str = "", **facts: object) -> None:
+        """Refuse; `text` is for kinds that have none of their own."""
+        self.kind = kind
+        self.headers: tuple[tuple[str, str], ...] = ()
+        self.fault = FAULTS[kind]
+        self._facts = {"text": text, **facts}
+        super().__init__(self.fault.text.format(**self._facts))
+
+    @property
+    def query_text(self) -> str:
+        """What clients of the Query protocol are told."""
+        return (self.fault.query_text or self.fault.text).format(**self._facts)
+
+
+def invalid(text: str) -> SqsError:
+    """The refusal of a parameter."""
+    return SqsError("InvalidParameterValue", text)
+
+
+def sqs_error(error: errors.LeveretError) -> SqsError:
+    """Any refusal as one of SQS."""
+    if isinstance(error, SqsError):
+        return error
+    if isinstance(error, Refusal):
+        other = "InternalFailure" if error.status >= 500 else "Serialization"
+        known = SqsError(STATUSES.get(error.status, other), str(error))
+        known.headers = error.headers
+        return known
+    kind = next(KINDS[base] for base in type(error).__mro__ if base in KINDS)
+    return SqsError(kind, str(error))

@@ -1,0 +1,165 @@
+"""Move tasks: dead letters on their way back to where they died, or to another queue, in the background.
+
+Tasks are journaled when they start and when they end. One that a restart interrupted has failed: what it had moved is
+moved, the rest is where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from leveret.core.catalog import Kind
+from leveret.core.errors import LeveretError
+from leveret.core.filters import Filter
+from leveret.observability.logs import Log
+from leveret.protocols.http.async_broker import Desk
+from leveret.protocols.sqs.errors import SqsError, invalid
+from leveret.protocols.sqs.queues import Queues, SqsQueue
+from leveret.runtime.redrive import Redrive
+from leveret.runtime.runtime import Guard
+
+KEPT_PER_SOURCE = 10
+RUNNING, CANCELLING, CANCELLED, COMPLETED, FAILED = "RUNNING", "CANCELLING", "CANCELLED", "COMPLETED", "FAILED"
+ACTIVE = frozenset((RUNNING, CANCELLING))
+NO_QUEUE = "AWS.SimpleQueueService.NonExistentQueue"
+NO_SOURCE = "CouldNotDetermineMessageSource"
+INTERRUPTED = "ServerRestarted"
+DEFAULT_REGION = ""  # so that what was stored before there were regions belongs to it
+
+LOG = Log("sqs")
+
+
+@dataclass(slots=True)
+class MoveTask:
+    """One task; queues by their names."""
+
+    name: str
+    source: str
+    destination: str | None
+    rate: int | None
+    started_ms: int
+    to_move: int
+    status: str = RUNNING
+    moved: int = 0
+    failure: str | None = None
+    region: str = DEFAULT_REGION
+
+    def handle(self, arn: str) -> str:
+        """What names the task to its starter."""
+        return urlsafe_b64encode(json.dumps({"taskId": self.name, "sourceArn": arn}).encode()).decode()
+
+
+def task_of(handle: str) -> tuple[str, str]:
+    """The name of the task that a handle names, and the ARN of its source."""
+    try:
+        told = json.loads(urlsafe_b64decode(handle))
+        return str(told["taskId"]), str(told.get("sourceArn", ""))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise invalid("Value for parameter TaskHandle is invalid.") from None
+
+
+class MoveTasks:
+    """The tasks of all queues of a region, the newest last."""
+
+    def __init__(self, guard: Guard, queues: Queues, desk: Desk, region: str) -> None:
+        """Take up what is known of a region; nothing runs after a restart."""
+        self._guard = guard
+        self._queues = queues
+        self._desk = desk
+        self._region = region
+        self._tasks: dict[str, MoveTask] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
+        with guard as core:
+            stored = sorted(core.catalog.of(Kind.MOVE_TASK), key=lambda row: row["started_ms"])
+            for task in (MoveTask(**row) for row in stored):
+                if task.region != region:
+                    continue
+                self._tasks[task.name] = task
+                if task.status in ACTIVE:
+                    task.status, task.failure = FAILED, INTERRUPTED
+                    self._keep(task)
+
+    def close(self) -> None:
+        """Let tasks be interrupted by the end of the server."""
+        for running in self._running.values():
+            running.cancel()
+
+    def start(
+        self, source: SqsQueue, destination: str | None, rate: int | None, allows: Callable[[str], bool]
+    ) -> MoveTask:
+        """Begin to move the messages of a queue to those queues that `allows` has."""
+        if any(task.status in ACTIVE for task in self.of(source.name)):
+            raise invalid(
+                "There is already a task running. Only one active task is allowed for a source queue arn at a given "
+                "time."
+            )
+        now_ms = self._guard.clock.now_ms()
+        task = MoveTask(
+            secrets.token_hex(16), source.name, destination, rate, now_ms, source.core.depth, region=self._region
+        )
+        redrive = Redrive(self._guard, source.core, destination, Filter(), None, rate, False, allows)
+        redrive.begin()
+        self._tasks[task.name] = task
+        with self._guard:
+            self._keep(task)
+            self._forget(source.name)
+        self._running[task.name] = self._desk.loop.create_task(self._run(task, redrive))
+        return task
+
+    def of(self, source: str) -> Iterator[MoveTask]:
+        """The tasks of a queue, the newest first."""
+        return (task for task in reversed(self._tasks.values()) if task.source == source)
+
+    def find(self, handle: str) -> MoveTask:
+        """The task that a handle names."""
+        task = self._tasks.get(task_of(handle)[0])
+        if task is None or task.status not in ACTIVE:
+            raise SqsError("ResourceNotFound", "Task does not exist.")
+        return task
+
+    async def _run(self, task: MoveTask, redrive: Redrive) -> None:
+        """Move step by step; whatever happens, the task ends in a state."""
+        try:
+            while not redrive.ended and task.status == RUNNING and not self._lacks_destination(task):
+                before = redrive.result.moved
+                await self._guard.wait_async(redrive.step())
+                task.moved = redrive.result.moved
+                await asyncio.sleep((task.moved - before) / task.rate if task.rate else 0)
+            self._end(task, redrive)
+        except LeveretError as error:
+            task.status, task.failure = FAILED, type(error).__name__
+            LOG.error("move task failed", error, source=task.source)
+        finally:
+            self._running.pop(task.name, None)
+
+    def _lacks_destination(self, task: MoveTask) -> bool:
+        return task.destination is not None and self._queues.find(task.destination) is None
+
+    def _end(self, task: MoveTask, redrive: Redrive) -> None:
+        """Say what became of a task."""
+        if task.status == CANCELLING:
+            task.status = CANCELLED
+        elif self._lacks_destination(task):
+            task.status, task.failure = FAILED, NO_QUEUE
+        elif redrive.result.skipped:
+            task.status, task.failure = FAILED, NO_SOURCE
+        else:
+            task.status = COMPLETED
+        with self._guard:
+            self._keep(task)
+
+    def _keep(self, task: MoveTask) -> None:
+        row: dict[str, Any] = asdict(task)
+        self._guard.core.define(Kind.MOVE_TASK, row)
+
+    def _forget(self, source: str) -> None:
+        """Keep no more than the newest tasks of a queue."""
+        for task in list(self.of(source))[KEPT_PER_SOURCE:]:
+            del self._tasks[task.name]
+            self._guard.core.undefine(Kind.MOVE_TASK, {"name": task.name})

@@ -1,0 +1,130 @@
+"""ReceiveMessage: take messages, or wait for them."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from leveret.embedded.message import Message, any_stored
+from leveret.protocols.http.response import Response
+from leveret.protocols.sqs import texts
+from leveret.protocols.sqs.call import Answer, Call
+from leveret.protocols.sqs.drafts import PLAIN_SENDERS
+from leveret.protocols.sqs.errors import SqsError
+from leveret.protocols.sqs.parameters import names, number
+from leveret.protocols.sqs.queues import SqsQueue
+from leveret.protocols.sqs.received import SYSTEM, Wanted, shown
+
+MESSAGES_MAX = 10
+WAIT_S_MAX = 20
+VISIBILITY_S_MAX = 43_200
+VISIBILITY_S_DEFAULT = 30
+"""Of a queue that was declared by AMQP without a visibility timeout."""
+EVERYTHING = frozenset(SYSTEM)
+MORE = frozenset(("AttributeNames", "MessageSystemAttributeNames", "MessageAttributeNames"))
+BODIES = Wanted(frozenset(), [])
+"""What is wanted by those who ask for nothing more."""
+
+
+def receive_message(call: Call, queue: SqsQueue) -> Answer:
+    """Take up to ten messages."""
+    given = call.parameters
+    count = number(given, "MaxNumberOfMessages", MESSAGES_MAX, least=1) or 1
+    wait_s = number(given, "WaitTimeSeconds", WAIT_S_MAX)
+    lease_s = number(given, "VisibilityTimeout", VISIBILITY_S_MAX)
+    if wait_s is None:
+        wait_s = queue.wait_s
+    if lease_s is None and queue.core.policy.lease_ms is None:
+        lease_s = VISIBILITY_S_DEFAULT
+    answer = partial(_answer, call, queue, wanted(call))
+    attempt_id = given.get("ReceiveRequestAttemptId") if queue.fifo else None
+    if attempt_id:
+        repeated = _repeat(call, queue, attempt_id, lease_s)
+        if repeated:
+            return answer(repeated)
+        answer = partial(_remember, call, queue, attempt_id, answer)
+    if queue.core.leased >= call.account.settings.in_flight_max:
+        return _over_limit(call, queue, wait_s)
+    return _take(call, queue, answer, count, wait_s, lease_s)
+
+
+def wanted(call: Call) -> Wanted:
+    """What is to be told beside the bodies."""
+    given = call.parameters
+    if MORE.isdisjoint(given):
+        return BODIES
+    system = {*names(given, "AttributeNames"), *names(given, "MessageSystemAttributeNames")}
+    for name in system - EVERYTHING - {"All"}:
+        raise SqsError("InvalidAttributeName", f"Unknown Attribute {name}.")
+    return Wanted(EVERYTHING if "All" in system else frozenset(system), names(given, "MessageAttributeNames"))
+
+
+def _answer(call: Call, queue: SqsQueue, what: Wanted, taken: list[Message]) -> Response:
+    if not taken:
+        return call.answer({})
+    if call.in_json and what is BODIES:
+        text = texts.received(taken, call.account.receipts, queue.core.id, call.account.tag, PLAIN_SENDERS)
+        if text is not None:
+            return call.answer_text(text)
+    return call.answer({"Messages": shown(call.account, queue, taken, what)})
+
+
+def _over_limit(call: Call, queue: SqsQueue, wait_s: int) -> Response:
+    """Nothing more can be taken: a client that does not wait is told so, the others and those of FIFO queues get
+    nothing.
+    """
+    if queue.fifo or wait_s:
+        return call.answer({})
+    raise SqsError("OverLimit", f"Too many messages in flight for the queue {queue.name}: delete some first.")
+
+
+def _repeat(call: Call, queue: SqsQueue, attempt_id: str, lease_s: int | None) -> list[Message]:
+    """The messages of the same attempt before, held anew; nothing when there was none."""
+    account = call.account
+    with account.guard as core:
+        messages = account.attempts.repeat(queue.core.id, attempt_id, core.now_ms)
+        lease_ms = (queue.core.policy.lease_ms or 0) if lease_s is None else lease_s * 1000
+        for message in messages:
+            queue.core.extend(message.held, message.lease, lease_ms)
+        if messages:
+            account.attempts.remember(queue.core.id, attempt_id, messages, core.now_ms)
+    return messages
+
+
+def _remember(
+    call: Call, queue: SqsQueue, attempt_id: str, answer: Callable[[list[Message]], Response], taken: list[Message]
+) -> Response:
+    """Answer, and be ready to do so again."""
+    if taken:
+        call.account.attempts.remember(queue.core.id, attempt_id, taken, call.account.now_ms())
+    return answer(taken)
+
+
+def _take(
+    call: Call,
+    queue: SqsQueue,
+    answer: Callable[[list[Message]], Response],
+    count: int,
+    wait_s: int,
+    lease_s: int | None,
+) -> Answer:
+    """Take messages now, or when there are some."""
+    user = call.caller.user
+    taken = call.account.desk.receive(
+        queue.handle, _as_they_are, count, wait_s=wait_s, lease_s=lease_s, consumer=user, user=user
+    )
+    if isinstance(taken, list) and not any_stored(taken):
+        return answer(taken)
+    return _fetched(call, answer, taken)
+
+
+def _as_they_are(taken: list[Message]) -> list[Message]:
+    return taken
+
+
+async def _fetched(
+    call: Call, answer: Callable[[list[Message]], Response], taken: list[Message] | Awaitable[list[Message]]
+) -> Response:
+    """Wait for messages; bodies that are kept outside of the log are fetched in another thread."""
+    messages = taken if isinstance(taken, list) else await taken
+    if any_stored(messages):
+        await call.account.desk.elsewhere(lambda: [message.data for message in messages])
+    return answer(messages)

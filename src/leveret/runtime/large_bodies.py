@@ -1,0 +1,89 @@
+"""Large bodies: put into the blob store before their message is published, deleted after it was settled for good.
+
+Several messages may share a blob (a dead letter is published again with the same pointer): the core counts the places
+of each, and says which are named no more.
+"""
+
+from pathlib import Path
+
+from leveret.config import Options
+from leveret.core.broker import Broker as Core
+from leveret.core.errors import BlobStoreFailed, DiskFull
+from leveret.observability.logs import Log
+from leveret.storage.blobs import Blobs, BlobStore, LocalBlobs, RemoteBlobs
+from leveret.storage.disk import Disk
+from leveret.storage.journal.store import Store
+from leveret.storage.store_url import is_url
+
+DIRECTORY = "blobs"
+
+LOG = Log("embedded")
+
+
+def open_blobs(place: str, options: Options, store: Store, shard: int) -> BlobStore:
+    """Where large bodies go: an object store, a directory beside the log, or a table beside it."""
+    if options.blobs is not None:
+        return RemoteBlobs(options.blobs, store.meta.broker)
+    if is_url(place):
+        from leveret.storage.journal.postgres.blobs import PostgresBlobs
+
+        return PostgresBlobs(place, shard)
+    return LocalBlobs(Disk(Path(place) / DIRECTORY))
+
+
+class LargeBodies:
+    """The blobs of one broker."""
+
+    def __init__(self, place: BlobStore, store: Store, core: Core) -> None:
+        """Use a blob store, and remove what a crash left there."""
+        self._blobs = Blobs(place, store.options.keys)
+        self._journal = store.journal
+        self._core = core
+        live = None
+        try:
+            if names := self._blobs.names():
+                live = core.restorer.count_blobs()
+                self._blobs.sweep(names, live, store.confirm_owner)
+        except BlobStoreFailed as error:
+            # Small messages need no blob store. Orphans are found by the next one who opens this.
+            LOG.warning("large bodies not swept", reason=error)
+            if live is None:
+                core.restorer.count_blobs()
+
+    def close(self) -> None:
+        """Let go of the blob store."""
+        self._blobs.close()
+
+    def put(self, data: bytes | memoryview, now_ms: int) -> bytes:
+        """Store a body durably; give the pointer that is published in its stead."""
+        if self._journal.full:
+            raise DiskFull("the disk is nearly full: free space, or let consumers work; acknowledgements are taken")
+        return self._blobs.put(data, now_ms)
+
+    def get(self, pointer: bytes) -> bytes:
+        """The body of a pointer."""
+        return self._blobs.get(pointer)
+
+    def reseal(self, pointer: bytes) -> bool:
+        """Encrypt a blob anew by the first key; False: that is its key already."""
+        return self._blobs.reseal(pointer)
+
+    def drop_unused(self, pointer: bytes) -> None:
+        """Let go of a blob whose message was refused or was a duplicate. Under the lock."""
+        if pointer not in self._core.engine.blobs:
+            self._blobs.release(pointer, 0)
+
+    def release(self) -> bool:
+        """Let go of blobs that no message names any more; False when there is nothing to delete. Under the lock."""
+        frame = self._journal.pending if self._journal.dirty else self._journal.pending - 1
+        for pointer in self._core.engine.take_released():
+            self._blobs.release(pointer, frame)
+        return self._blobs.has_released
+
+    def delete(self) -> bool:
+        """Delete what was released up to the last durable frame, not under the lock; False when that must wait."""
+        try:
+            self._blobs.delete_released(self._journal.durable)
+        except BlobStoreFailed:
+            return False
+        return True

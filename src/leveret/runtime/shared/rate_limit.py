@@ -1,0 +1,86 @@
+"""A rate limit that all nodes keep together, without a request that waits for Redis.
+
+Each node has a bucket of its own and decides by it. What it gave out is reported soon: REPORT_S after the first of it,
+or at once when that is a BATCH_SHARE of the burst. Redis takes it out of the bucket of all and says what is left there,
+by its own clock; that is the bucket of the node from then on. What several nodes gave out too much meanwhile is a debt
+in the bucket of all, so on average the rate is kept: over any time all nodes together let through at most
+
+    burst + rate * time + (nodes - 1) * (burst / 20 + what came while a report was on its way)
+
+While Redis is away each node keeps the limit by itself: that is the same with nodes * burst and nodes * rate.
+"""
+
+import asyncio
+from contextlib import suppress
+from itertools import islice
+
+from leveret.clock import Clock
+from leveret.runtime.shared.keys import RATE
+from leveret.runtime.shared.redis import Redis
+from leveret.security.ratelimit import RateLimit
+
+REPORT_S = 0.02
+BATCH_SHARE = 1 / 20
+REPORT_KEYS_MAX = 1_000  # in one round trip: Redis serves no other client meanwhile
+
+# The debt has an end: whatever was written into a key, no client is shut out for ever.
+TAKE = """
+local per_ms, burst, used = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local kept = redis.call('HMGET', KEYS[1], 'level', 'at_ms')
+local level, at_ms = tonumber(kept[1]) or burst, tonumber(kept[2]) or now_ms
+level = math.min(burst, level + math.max(0, now_ms - at_ms) * per_ms)
+level = math.max(level - used, -100 * burst)
+redis.call('HSET', KEYS[1], 'level', level, 'at_ms', now_ms)
+redis.call('PEXPIRE', KEYS[1], math.ceil((burst - level) / per_ms) + 1000)
+return tostring(level)
+"""
+
+
+class SharedRateLimit(RateLimit):
+    """A rate limit in one loop of one node."""
+
+    def __init__(self, rate_per_s: float, burst: int, redis: Redis, clock: Clock) -> None:
+        """Nothing is given out yet."""
+        super().__init__(rate_per_s, burst)
+        self._redis = redis
+        self._clock = clock
+        self._batch = burst * BATCH_SHARE
+        self._used: dict[str, int] = {}
+        self._some = asyncio.Event()
+        self._many = asyncio.Event()
+
+    def take(self, key: str, now_ms: int, cost: int = 1) -> int:
+        """See RateLimit."""
+        wait_ms = super().take(key, now_ms, cost)
+        if not wait_ms:
+            used = self._used[key] = self._used.get(key, 0) + cost
+            self._some.set()
+            if used >= self._batch:
+                self._many.set()
+        return wait_ms
+
+    async def run(self) -> None:
+        """Report what is given out, for as long as the server runs."""
+        while True:
+            await self._some.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(REPORT_S):
+                    await self._many.wait()
+            await self.report()
+
+    async def report(self) -> None:
+        """Tell what was given out; hear what is left. What is not heard while Redis is away is not told later."""
+        reported = dict(islice(self._used.items(), REPORT_KEYS_MAX))
+        for key in reported:
+            del self._used[key]
+        if not self._used:
+            self._some.clear()
+            self._many.clear()
+        calls = [(RATE + key, self._per_ms, self._burst, used) for key, used in reported.items()]
+        levels = await self._redis.run_many("rate_limit", TAKE, calls)
+        now_ms = self._clock.now_ms()
+        for key, level in zip(reported, levels, strict=True):
+            if level is not None:
+                self.learn(key, float(level) - self._used.get(key, 0), now_ms)

@@ -1,0 +1,75 @@
+"""What the verbs of an operator work on."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from leveret.core.broker import Broker
+from leveret.observability.alerting.service import Alerting
+from leveret.observability.audit import Audit
+from leveret.runtime.runtime import Guard
+from leveret.security.access import Access
+
+OPERATOR = "(operator)"
+"""The name in the audit log for verbs of the operator who runs the server."""
+
+Verb = Callable[..., Any]
+"""Takes a Site and arguments by name; gives what is fit for JSON."""
+
+
+class Cluster(Protocol):
+    """The cluster that a node is in."""
+
+    async def status(self) -> dict[str, Any]:
+        """Who is there, and who has which shard."""
+
+    async def examine(self) -> dict[str, Any]:
+        """The same, and how the nodes were set up."""
+
+    async def drain(self, stay: bool = False) -> dict[str, Any]:
+        """Give all shards of the node to others, then stop it unless it is to stay."""
+
+    async def rebalance(self) -> dict[str, Any]:
+        """Let shards go to the nodes that should have them."""
+
+    async def add_shard_group(self, url: str, shards: int | None = None) -> dict[str, Any]:
+        """Add a database, and let some shards go there."""
+
+    async def move_catalog(self, group: int) -> dict[str, Any]:
+        """Let another database have the definitions."""
+
+    async def remove_shard_group(self, group: int) -> dict[str, Any]:
+        """Take a database that has nothing any more off the list."""
+
+    async def settle(self, discard: bool) -> dict[str, Any]:
+        """Let older definitions have what shards have, or let shards lose it."""
+
+    async def move_shard(self, shard: int, group: int) -> dict[str, Any]:
+        """Move one shard to another group."""
+
+
+class Elsewhere(Protocol):
+    """Does verbs on what the shards and nodes of a cluster have for themselves."""
+
+    async def perform(self, site: "Site", verb: str, arguments: dict[str, Any]) -> Any:
+        """What a verb gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A core and who may use it; verbs run under the lock of the core.
+
+    `facts` are what else `status` tells; `alerts` looks at queues where a server runs. `cluster` is that of a node,
+    whose core has no messages: `shards` have them. `guard` is around the core of a journal, `data` its directory.
+    """
+
+    core: Broker
+    access: Access
+    facts: Callable[[], dict[str, Any]] = dict
+    alerts: Alerting | None = None
+    shards: Callable[[], Sequence[Guard]] | None = None
+    cluster: Cluster | None = None
+    elsewhere: Elsewhere | None = None
+    audit: Audit | None = None
+    guard: Guard | None = None
+    data: str | None = None

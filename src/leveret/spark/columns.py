@@ -1,0 +1,124 @@
+"""What a table of the pipeline consists of: columns with their Spark and Arrow types, and how each is made.
+
+Spark takes a batch only if it has exactly the types that were announced, so both are written side by side.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from leveret.core.errors import InvalidArgument
+from leveret.spark.segments import Names
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+US_PER_MS = 1000
+QUEUE_BITS = 32
+"""Of the number of a queue in its shard."""
+
+
+@dataclass(eq=False, slots=True)
+class Batch:
+    """Packed columns from the journal, and the names for their numbers."""
+
+    rows: int
+    columns: Mapping[str, bytes]
+    names: Names
+    shard: int = 0
+
+    def array(self, name: str, kind: pa.DataType) -> pa.Array:
+        """A packed column as it is."""
+        return pa.Array.from_buffers(kind, self.rows, [None, pa.py_buffer(self.columns[name])])
+
+    def texts(self, name: str, kind: pa.DataType) -> pa.Array:
+        """A column of values of different lengths."""
+        ends = pa.py_buffer(self.columns[f"{name}_ends"])
+        return pa.Array.from_buffers(kind, self.rows, [None, ends, pa.py_buffer(self.columns[name])])
+
+
+class Column(NamedTuple):
+    """One column: its type for Spark and for Arrow, and what makes it."""
+
+    spark: str
+    arrow: pa.DataType
+    make: Callable[[Batch], pa.Array]
+
+
+Table = Mapping[str, Column]
+
+
+def said(array: pa.Array) -> pa.Array:
+    """Null where there is nothing (see storage/journal/columns.pyx)."""
+    return pc.if_else(pc.less(array, 0), pa.scalar(None, array.type), array)
+
+
+def integer(name: str) -> Column:
+    """A 32-bit column."""
+    return Column("int", pa.int32(), lambda batch: said(batch.array(name, pa.int32())))
+
+
+def bigint(name: str) -> Column:
+    """A 64-bit column."""
+    return Column("bigint", pa.int64(), lambda batch: said(batch.array(name, pa.int64())))
+
+
+def timestamp(name: str) -> Column:
+    """A time from a column of milliseconds."""
+    return Column(
+        "timestamp",
+        TIMESTAMP,
+        lambda batch: pc.multiply(said(batch.array(name, pa.int64())), US_PER_MS).cast(TIMESTAMP),
+    )
+
+
+def readable(text: str) -> str:
+    """A text without the bytes that no client should have sent: Arrow takes none that is not UTF-8."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def looked_up(numbers: pa.Array, names: Mapping[int, str | None]) -> pa.Array:
+    """The names of numbers; null for a number that has none."""
+    known = pa.array(list(names), numbers.type)
+    values = [None if name is None else readable(name) for name in names.values()]
+    return pa.array(values, pa.string()).take(pc.index_in(numbers, value_set=known))
+
+
+def queue_id(batch: Batch) -> pa.Array:
+    """What a queue is known by: shards number theirs each from 1 on."""
+    return pc.add(said(batch.array("queue", pa.int32())).cast(pa.int64()), batch.shard << QUEUE_BITS)
+
+
+def queue_name(batch: Batch) -> pa.Array:
+    """The name of the queue."""
+    names = {number: queue.name for number, queue in batch.names.queues.items()}
+    return looked_up(batch.array("queue", pa.int32()), names)
+
+
+def queue_vhost(batch: Batch) -> pa.Array:
+    """The virtual host of the queue."""
+    names = {number: queue.vhost for number, queue in batch.names.queues.items()}
+    return looked_up(batch.array("queue", pa.int32()), names)
+
+
+def chosen(table: Table, columns: str | None) -> Table:
+    """The columns of a table that are asked for, separated by commas; None: all of them."""
+    if columns is None:
+        return table
+    names = [name.strip() for name in columns.split(",")]
+    unknown = [name for name in names if name not in table]
+    if unknown or len(set(names)) < len(names):
+        raise InvalidArgument(f"columns={columns!r}: name each once, out of {', '.join(table)}")
+    return {name: table[name] for name in names}
+
+
+def spark_schema(table: Table) -> str:
+    """The schema in Spark's words."""
+    return ", ".join(f"`{name}` {column.spark}" for name, column in table.items())
+
+
+def record_batch(table: Table, batch: Batch) -> Any:
+    """The batch in Arrow's form, with exactly the announced types."""
+    arrays = [column.make(batch) for column in table.values()]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([(name, table[name].arrow) for name in table]))

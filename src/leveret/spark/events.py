@@ -1,0 +1,76 @@
+"""The table `events`: one row for each thing that happened to one message in one queue.
+
+    event      published moved delivered returned settled purged spared defined
+    reason     of settled: how it left; of returned: why it came back; of defined: what was defined
+    at         when; for moved, returned, purged and defined the time of the commit
+    seq        the number of the message; for purged: all below it left, but for those that are `spared`
+
+`moved` repeats a publish whose old segment was to go.
+"""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from leveret.core.catalog import REMOVED, Kind
+from leveret.spark.columns import (
+    Batch,
+    Column,
+    Table,
+    bigint,
+    integer,
+    looked_up,
+    queue_id,
+    queue_name,
+    queue_vhost,
+    timestamp,
+)
+from leveret.storage.journal.columns import KINDS
+
+# By the numbers that core/ports.pxd gives them.
+SETTLED = ("acked", "rejected", "expired", "maxlen", "delivery_limit", "purged", "cancelled", "moved", "retired")
+RETURNED = ("nacked", "timed_out", "requeued", "delayed")
+DEFINED = {kind.value: kind.name.lower() for kind in Kind} | {
+    kind.value | REMOVED: f"{kind.name.lower()} removed" for kind in Kind
+}
+_HOWS = 256
+_NUMBER = {name: number for number, name in KINDS.items()}
+REASONS: dict[int, str] = (
+    {_NUMBER["settled"] * _HOWS + how: name for how, name in enumerate(SETTLED)}
+    | {_NUMBER["returned"] * _HOWS + how: name for how, name in enumerate(RETURNED)}
+    | {_NUMBER["defined"] * _HOWS + how: name for how, name in DEFINED.items()}
+)
+
+
+def _event(batch: Batch) -> pa.Array:
+    """What happened."""
+    return looked_up(batch.array("kind", pa.uint8()), KINDS)
+
+
+def _reason(batch: Batch) -> pa.Array:
+    """Why it happened."""
+    kinds, hows = (batch.array(name, pa.uint8()).cast(pa.int32()) for name in ("kind", "how"))
+    return looked_up(pc.add(pc.multiply(kinds, _HOWS), hows), REASONS)
+
+
+def _consumer(batch: Batch) -> pa.Array:
+    """Who had it."""
+    return looked_up(batch.array("consumer", pa.int32()), batch.names.consumers)
+
+
+EVENTS: Table = {
+    "event": Column("string", pa.string(), _event),
+    "at": timestamp("at_ms"),
+    "vhost": Column("string", pa.string(), queue_vhost),
+    "queue": Column("string", pa.string(), queue_name),
+    "queue_id": Column("bigint", pa.int64(), queue_id),
+    "seq": bigint("seq"),
+    "reason": Column("string", pa.string(), _reason),
+    "deliveries": integer("deliveries"),
+    "held_ms": bigint("held_ms"),
+    "consumer": Column("string", pa.string(), _consumer),
+    "priority": integer("priority"),
+    "bytes": bigint("bytes"),
+    "enqueued_at": timestamp("enqueued_ms"),
+    "due_at": timestamp("due_ms"),
+    "expires_at": timestamp("expiry_ms"),
+}

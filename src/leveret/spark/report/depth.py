@@ -1,0 +1,116 @@
+"""How full queues were, how long nothing was taken from them, and how old messages became.
+
+Depth is followed in steps of seconds (see period.py): what comes and goes within one step does not show.
+
+depth_end, depth_max, depth_avg   messages that were not settled; the average is over time
+waiting_max                       messages that no consumer had taken yet
+idle_ms                           the longest time in which messages waited and none was delivered
+oldest_ms                         the greatest age that a message reached; a delayed message is born when it is due
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from leveret.spark.lifecycle import ms_between
+from leveret.spark.report.period import Span
+from leveret.spark.report.service import QUEUE, born, united
+
+MOVES = ("entered", "left", "arrived", "taken", "delivered")
+
+
+def depth(lives: DataFrame, activity: DataFrame, span: Span) -> DataFrame:
+    """How full each queue was in each period, from its first to the last of all."""
+    so_far = Window.partitionBy(*QUEUE).orderBy("step")
+    waiting = F.sum(F.col("arrived") - F.col("taken")).over(so_far)
+    levels = _moves(lives, activity, span).select(
+        *QUEUE,
+        "step",
+        *MOVES,
+        F.sum(F.col("entered") - F.col("left")).over(so_far).alias("depth"),
+        waiting.alias("waiting"),
+        _seconds_between(F.col("step"), F.lead("step").over(so_far), span).alias("seconds"),
+    )
+    # A stretch without deliveries begins with a delivery, or when the queue was empty.
+    begins = (F.col("delivered") > 0) | (F.lag("waiting", 1, 0).over(so_far) <= 0)
+    stretches = levels.withColumn("stretch", F.sum(F.when(begins, 1).otherwise(0)).over(so_far))
+    in_stretch = Window.partitionBy(*QUEUE, "stretch").orderBy("step")
+    idle_s = F.sum(F.when(F.col("waiting") > 0, F.col("seconds")).otherwise(0)).over(in_stretch)
+    return (
+        stretches.withColumn("idle_s", idle_s)
+        .groupBy(*QUEUE, span.at(F.col("step")).alias("period"))
+        .agg(
+            F.sum("entered").alias("entered"),
+            F.sum("left").alias("left"),
+            F.max_by("depth", "step").alias("depth_end"),
+            F.max("depth").alias("depth_max"),
+            F.coalesce(
+                F.sum(F.col("depth") * F.col("seconds")) / F.nullif(F.sum("seconds"), F.lit(0)),
+                F.max_by("depth", "step"),
+            ).alias("depth_avg"),
+            F.max("waiting").alias("waiting_max"),
+            (F.max("idle_s") * 1000).alias("idle_ms"),
+        )
+    )
+
+
+def ages(lives: DataFrame, span: Span) -> DataFrame:
+    """How old the oldest message of each queue became in each period."""
+    known = lives.where(F.col("enqueued_at").isNotNull() & (born() <= F.coalesce("settled_at", F.lit(span.until))))
+    # Messages that came in the same period and left in the same period are one row from here on.
+    lots = known.groupBy(*QUEUE, span.at(born()).alias("came"), span.at(F.col("settled_at")).alias("went")).agg(
+        F.min(born()).alias("born"), F.max(ms_between(born(), F.col("settled_at"))).alias("settled_ms")
+    )
+    step = F.make_interval(secs=F.lit(span.seconds))
+    last = F.coalesce("went", F.lit(span.start_of(span.until)))
+    age_ms = F.when(F.col("period") == F.col("went"), F.col("settled_ms")).otherwise(
+        ms_between(F.col("born"), span.end(F.col("period")))
+    )
+    return (
+        lots.withColumn("period", F.explode(F.sequence("came", last, step)))
+        .groupBy(*QUEUE, "period")
+        .agg(F.max(age_ms).alias("oldest_ms"))
+    )
+
+
+def oldest(lives: DataFrame, span: Span) -> DataFrame:
+    """What is still in each queue, and since when."""
+    return (
+        lives.where(F.col("outcome") == "open")
+        .groupBy(*QUEUE)
+        .agg(F.count("*").alias("open"), F.min("enqueued_at").alias("oldest_at"))
+        .withColumn("oldest_open_ms", ms_between(F.col("oldest_at"), F.lit(span.until)))
+    )
+
+
+def _moves(lives: DataFrame, activity: DataFrame, span: Span) -> DataFrame:
+    """What came and went in each step, with a row for the start of every period."""
+    waited = born() <= F.coalesce("first_delivered_at", "settled_at", F.lit(span.until))
+    changes = {
+        "entered": F.col("enqueued_at"),
+        "left": F.col("settled_at"),
+        "arrived": F.when(waited, born()),
+        "taken": F.when(waited, F.coalesce("first_delivered_at", "settled_at")),
+    }
+    known = lives.where(F.col("enqueued_at").isNotNull())
+    # Messages with the same steps are counted first: far fewer than four rows for each message follow from that.
+    steps = known.select(*QUEUE, *(span.step(time).alias(name) for name, time in changes.items()))
+    lots = steps.groupBy(*QUEUE, *changes).agg(F.count("*").alias("messages"))
+    moves = F.array(*(F.struct(F.lit(name).alias("move"), F.col(name).alias("step")) for name in changes))
+    every = (
+        lots.select(*QUEUE, "messages", F.inline(moves))
+        .where("step is not null")
+        .groupBy(*QUEUE, "step")
+        .agg(*(F.sum(F.when(F.col("move") == name, F.col("messages"))).alias(name) for name in changes))
+    )
+    interval = F.make_interval(secs=F.lit(span.seconds))
+    first = known.groupBy(*QUEUE).agg(span.at(F.min("enqueued_at")).alias("first"))
+    grid = first.select(
+        *QUEUE, F.explode(F.sequence("first", F.lit(span.start_of(span.until)), interval)).alias("step")
+    )
+    deliveries = activity.select(*QUEUE, "step", "delivered")
+    return united([every, deliveries, grid], (*QUEUE, "step")).fillna(0, list(MOVES))
+
+
+def _seconds_between(start: Column, end: Column, span: Span) -> Column:
+    """How long a level lasted; the last one to the end of the report."""
+    return F.unix_seconds(F.coalesce(end, F.greatest(F.lit(span.until), start))) - F.unix_seconds(start)

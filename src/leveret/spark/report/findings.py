@@ -1,0 +1,91 @@
+"""What a page or a terminal tells of a report: the rows of its tables, no more than can be read."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from leveret.spark.report.period import Span
+from leveret.spark.report.service import Objective
+
+QUEUES_SHOWN_MAX = 12
+ROWS_MAX = 1000
+"""Of each other table; the Parquet files have all of them."""
+
+Row = dict[str, Any]
+# By which figure the rows of a table are chosen that are shown.
+ORDER = {
+    "alerts": ("rule", "queue"),
+    "priorities": ("vhost", "queue", "priority"),
+    "fairness": ("waiting_fairness",),
+    "tenants": ("-messages",),
+    "dead_letters": ("period",),
+    "origins": ("-messages",),
+    "consumers": ("-acked",),
+    "totals": ("period",),
+}
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The rows of a report, and what it is about."""
+
+    span: Span
+    objective: Objective
+    queues_total: int
+    summary: Row
+    """Figures of all queues together."""
+    queues: list[Row]
+    """The queues with most messages."""
+    history: list[Row]
+    """Of those queues."""
+    tables: dict[str, list[Row]]
+
+    def of(self, table: str) -> list[Row]:
+        """The rows of a table, none if it was not made."""
+        return self.tables.get(table, [])
+
+    def over_time(self, rows: Iterable[Row], figure: str) -> list[float | None]:
+        """A figure in every period of the report."""
+        known = {row["period"]: row[figure] for row in rows}
+        return [known.get(start) for start in self.span.starts()]
+
+
+def gather(span: Span, objective: Objective, tables: dict[str, DataFrame]) -> Findings:
+    """Fetch what is shown."""
+    ranked = tables["queues"].orderBy(F.desc_nulls_last("messages"), "vhost", "queue")
+    queues = rows_of(ranked.limit(QUEUES_SHOWN_MAX))
+    shown = tables["history"].where(F.col("queue").isin([row["queue"] for row in queues]))
+    rest = {name: rows_of(_ordered(tables[name], by).limit(ROWS_MAX)) for name, by in ORDER.items() if name in tables}
+    (summary,) = rows_of(_summary(tables["queues"]))
+    return Findings(span, objective, summary["queues"], summary, queues, rows_of(shown.orderBy("period")), rest)
+
+
+def rows_of(table: DataFrame) -> list[Row]:
+    """The rows of a table, times in UTC."""
+    # As numbers: Spark would turn times into those of the machine's zone.
+    times = [name for name, kind in table.dtypes if kind == "timestamp"]
+    fetched = table.withColumns({name: F.unix_micros(name) for name in times}).collect()
+    return [
+        {name: _moment(value) if name in times else value for name, value in row.asDict(recursive=True).items()}
+        for row in fetched
+    ]
+
+
+def _moment(micros: int | None) -> datetime | None:
+    """A time of Spark."""
+    return None if micros is None else datetime.fromtimestamp(micros / 1e6, UTC)
+
+
+def _ordered(table: DataFrame, by: tuple[str, ...]) -> DataFrame:
+    """A table in an order; `-` is for the largest first."""
+    return table.orderBy(*(F.desc(name[1:]) if name.startswith("-") else F.asc(name) for name in by))
+
+
+def _summary(queues: DataFrame) -> DataFrame:
+    """All queues as one."""
+    added = ("messages", "published", "acked", "dead", "taken", "redelivered", "judged", "in_time", "open", "failed")
+    return queues.agg(F.count("*").alias("queues"), *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in added))

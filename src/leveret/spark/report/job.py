@@ -1,0 +1,89 @@
+"""The job: read events, make tables, write them as Parquet with a page beside them.
+
+out/index.html           the page
+out/summary.txt          what the terminal shows
+out/tables/NAME/         Parquet; report/tables.py says which there are
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from leveret.spark.report.findings import Findings, gather
+from leveret.spark.report.page import page
+from leveret.spark.report.service import QUEUE, Objective
+from leveret.spark.report.summary import summary
+from leveret.spark.report.tables import Sources, make
+from leveret.spark.tables import read_table
+
+TENANT_HEADER = "x-group-id"
+PAGE_NAME = "index.html"
+
+
+@dataclass(frozen=True)
+class Report:
+    """Where a report is, and what it found."""
+
+    page: str
+    summary: str
+    findings: Findings
+
+
+def build(
+    spark: SparkSession,
+    options: Mapping[str, str],
+    out: str | os.PathLike[str],
+    *,
+    period: str | None = None,
+    objective: Objective | None = None,
+    tenant_header: str | None = TENANT_HEADER,
+) -> Report:
+    """Report on what the options of `format("leveret")` name; what was in `out` of an earlier report is replaced.
+
+    `period` is second, minute, hour or day; None chooses by the length of the time. Without `tenant_header` messages
+    are not read, only events: nothing is said about tenants, nor where dead letters came from.
+    """
+    tags = None if tenant_header is None else read_tags(spark, options, tenant_header)
+    return build_from(
+        spark, Sources(read_table(spark, "events", **options), tags), out, period=period, objective=objective
+    )
+
+
+def build_from(
+    spark: SparkSession,
+    sources: Sources,
+    out: str | os.PathLike[str],
+    *,
+    period: str | None = None,
+    objective: Objective | None = None,
+) -> Report:
+    """Report on tables that are already there."""
+    folder = Path(out)
+
+    def keep(name: str, table: DataFrame) -> DataFrame:
+        path = str(folder / "tables" / name)
+        table.write.mode("overwrite").parquet(path)
+        return spark.read.schema(table.schema).parquet(path)
+
+    agreed = objective or Objective()
+    covered, tables = make(sources, keep, period, agreed)
+    found = gather(covered, agreed, tables)
+    folder.mkdir(parents=True, exist_ok=True)
+    text = summary(found)
+    (folder / PAGE_NAME).write_text(page(found), encoding="utf-8")
+    (folder / "summary.txt").write_text(text, encoding="utf-8")
+    return Report(str(folder / PAGE_NAME), text, found)
+
+
+def read_tags(spark: SparkSession, options: Mapping[str, str], tenant_header: str) -> DataFrame:
+    """What messages say about themselves: whose they are, and where they died before."""
+    known = {TENANT_HEADER: ("message_group_id", F.col("message_group_id"))}
+    column, tenant = known.get(tenant_header, ("headers", F.col("headers")[tenant_header]))
+    columns = f"vhost,queue,queue_id,offset,x_death,{column}"
+    messages = read_table(spark, "messages", **{**options, "columns": columns})
+    tags = messages.select(*QUEUE, "queue_id", F.col("offset").alias("seq"), "x_death", tenant.alias("tenant"))
+    return tags.where("x_death is not null or tenant is not null")

@@ -1,0 +1,250 @@
+"""Segments as the pipeline reads them: which files there are, how they are cut into slices, and who is named in them.
+
+A directory is a data directory (it has META; the broker may be at work in it) or an archive. In the archive of a
+cluster each shard has a folder: the journals of shards do not know each other's queues and numbers. The last segment of
+a data directory may end in a frame that is being written: it is read up to its last whole frame. Anything else that is
+not as it was written is damage.
+"""
+
+import json
+import mmap
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from leveret.core.catalog import REMOVED, Kind
+from leveret.core.errors import DamagedJournal, NotFound
+from leveret.storage.disk import Disk
+from leveret.storage.encryption import Keys
+from leveret.storage.journal.files.meta import META_NAME, read_meta
+from leveret.storage.journal.files.segments import (
+    HEADER_BYTES,
+    SegmentHeader,
+    parse_header,
+    segment_name,
+    segment_numbers,
+    shard_of,
+)
+from leveret.storage.journal.survey import Survey
+
+REMEDY = "restore the file from a backup, or leave it out"
+_SEQ_AT = slice(16, 24)  # of the number of a frame in its header
+
+
+class QueueName(NamedTuple):
+    """What a queue is called; names.json of an archive does not say where."""
+
+    vhost: str | None
+    name: str
+
+
+@dataclass
+class Names:
+    """Who is behind the numbers of queues and consumers."""
+
+    queues: dict[int, QueueName] = field(default_factory=dict)
+    consumers: dict[int, str] = field(default_factory=dict)
+
+    def learn(self, definitions: list[tuple[int, bytes]]) -> None:
+        """Take the names that definitions give; what was removed keeps its name in history."""
+        for what, payload in definitions:
+            kind = what & ~REMOVED
+            if kind == Kind.QUEUE:
+                queue = json.loads(payload)
+                self.queues[queue["id"]] = QueueName(queue["vhost"], queue["name"])
+            elif kind == Kind.CONSUMER:
+                consumer = json.loads(payload)
+                self.consumers[consumer["number"]] = consumer["name"]
+
+    def of(self, queues: set[int], consumers: set[int]) -> "Names":
+        """The names of some numbers only."""
+        return Names(
+            {number: self.queues[number] for number in queues & self.queues.keys()},
+            {number: self.consumers[number] for number in consumers & self.consumers.keys()},
+        )
+
+    def forget_consumers(self, count_max: int) -> None:
+        """Keep the names of the newest consumers only: every connection makes new ones."""
+        for number in sorted(self.consumers)[:-count_max]:
+            del self.consumers[number]
+
+    def as_json(self) -> dict[str, Any]:
+        """The names for a file of JSON."""
+        return {
+            "queues": {str(number): list(queue) for number, queue in self.queues.items()},
+            "consumers": {str(number): name for number, name in self.consumers.items()},
+        }
+
+    @classmethod
+    def of_json(cls, facts: dict[str, Any]) -> "Names":
+        """The names from a file of JSON."""
+        return cls(
+            {int(number): QueueName(*queue) for number, queue in facts["queues"].items()},
+            {int(number): name for number, name in facts["consumers"].items()},
+        )
+
+    def numbers(self, wanted: frozenset[str]) -> bytes:
+        """One byte for each queue number, not 0 for the queues of these names."""
+        table = bytearray(max(self.queues, default=0) + 1)
+        for number, queue in self.queues.items():
+            table[number] = queue.name in wanted
+        return bytes(table)
+
+
+ShardNames = dict[int, Names]
+"""By shard; a broker that has only one is shard 0."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A range of whole frames of one segment, the times of its first and last, and who is named in it."""
+
+    path: str
+    offset: int
+    end: int
+    first_ms: int
+    last_ms: int
+    names: Names = field(default_factory=Names)
+
+
+class OpenSegment(NamedTuple):
+    """A segment whose bytes are mapped."""
+
+    path: str
+    data: mmap.mmap
+    header: SegmentHeader
+
+
+def segment_files(*directories: str) -> list[str]:
+    """The segments in directories, by shard, oldest first; one that lies in several (not yet removed) counts once."""
+    check_directories(*directories)
+    found: dict[tuple[int, int], str] = {}
+    for place in places(*directories):
+        disk = Disk(place)
+        # What is older than META says was removed; a crash may have brought it back.
+        oldest = read_meta(disk).oldest if is_data_directory(place) else 0
+        for number in segment_numbers(disk):
+            if number >= oldest:
+                path = os.path.join(place, segment_name(number))
+                found.setdefault((shard_in(path), number), path)
+    return [found[segment] for segment in sorted(found)]
+
+
+def places(*directories: str) -> Iterator[str]:
+    """Directories, and the folders of shards in them."""
+    for directory in directories:
+        yield directory
+        yield from sorted(entry.path for entry in os.scandir(directory) if shard_of(entry.name) is not None)
+
+
+def shard_in(path: str) -> int:
+    """The shard that a segment is of, by the folder that it lies in."""
+    return shard_of(os.path.basename(os.path.dirname(path))) or 0
+
+
+def live_segment(files: list[str], *directories: str) -> str | None:
+    """The one of some segments that a broker is writing to."""
+    written = {os.path.normpath(directory) for directory in directories if is_data_directory(directory)}
+    return next((path for path in reversed(files) if os.path.normpath(os.path.dirname(path)) in written), None)
+
+
+def check_directories(*directories: str) -> None:
+    """Refuse directories that are not there."""
+    for directory in directories:
+        if not os.path.isdir(directory):
+            raise NotFound(f"there is no directory {directory}: give the data directory of a broker or its archive")
+
+
+def number_of(path: str) -> int:
+    """The number of a segment, by its file name."""
+    return int(Path(path).stem.removeprefix("seg-"))
+
+
+def is_data_directory(directory: str) -> bool:
+    """Whether a broker writes here; an archive only receives."""
+    return os.path.exists(os.path.join(directory, META_NAME))
+
+
+def open_segment(path: str) -> OpenSegment:
+    """Map a segment, whose header has to be good, for as long as its bytes are referenced."""
+    try:
+        with open(path, "rb") as file:
+            header = parse_header(file.read(HEADER_BYTES), number_of(path))
+            if header is None:
+                raise DamagedJournal(f"{path} is damaged at offset 0: its header is not that of a segment; {REMEDY}")
+            return OpenSegment(path, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), header)
+    except FileNotFoundError:
+        raise NotFound(f"{path} has gone: the broker needs it no more; read again, or let it keep an archive") from None
+
+
+def opener(header: SegmentHeader, keys: Keys) -> Callable[[bytes, bytes], bytes] | None:
+    """What decrypts the frames of a segment; None when they are plain."""
+    if header.key.is_plain:
+        return None
+
+    def open_frame(head: bytes, sealed: bytes) -> bytes:
+        return header.opened(keys, int.from_bytes(head[_SEQ_AT], "little"), sealed, head[8:])
+
+    return open_frame
+
+
+def learn_archived(names: ShardNames, *directories: str) -> None:
+    """Take the names of queues that lie beside archived segments, where no definition has told more."""
+    for place in places(*directories):
+        for path in sorted(Path(place).glob("seg-*.names.json")):
+            queues = names.setdefault(shard_in(str(path)), Names()).queues
+            try:
+                for number, name in json.loads(path.read_bytes()).items():
+                    queues.setdefault(int(number), QueueName(None, str(name)))
+            except (ValueError, AttributeError) as error:
+                raise DamagedJournal(f"{path} is damaged at offset 0: it holds no names; {REMEDY}") from error
+
+
+def slices(files: list[str], keys: Keys, slice_bytes: int, live: str | None) -> Iterator[tuple[Slice, Survey]]:
+    """Cut segments between frames into pieces of about so many bytes; the survey says what was seen in each.
+
+    `live` is a file that may end in a frame which is being written.
+    """
+    for path in files:
+        if path == live and os.path.getsize(path) < HEADER_BYTES:
+            continue  # it is just being made
+        segment = open_segment(path)
+        survey = Survey(
+            segment.data, path, HEADER_BYTES, len(segment.data), segment.header.salt,
+            open_frame=opener(segment.header, keys), may_be_torn=path == live,
+        )  # fmt: skip
+        while survey.piece(slice_bytes):
+            yield Slice(path, survey.start, survey.offset, survey.first_ms, survey.last_ms), survey
+
+
+def named_slices(directories: tuple[str, ...], names: ShardNames, keys: Keys, slice_bytes: int) -> list[Slice]:
+    """The slices of all segments, with the names of those that they speak of, wherever else the names are told."""
+    files = segment_files(*directories)
+    learn_archived(names, *directories)
+    return slices_of(files, names, keys, slice_bytes, live_segment(files, *directories))
+
+
+def slices_of(
+    files: list[str], names: ShardNames, keys: Keys, slice_bytes: int, live: str | None = None
+) -> list[Slice]:
+    """The slices of some segments; `names` learns what they tell."""
+    found = []
+    for piece, survey in slices(files, keys, slice_bytes, live):
+        known = names.setdefault(shard_in(piece.path), Names())
+        known.learn(survey.definitions)
+        found.append((piece, known, survey.queues, survey.consumers))
+    return [replace(piece, names=known.of(queues, consumers)) for piece, known, queues, consumers in found]
+
+
+def write_slices(path: str, found: list[Slice]) -> None:
+    """Keep a plan in a file, so that it is made once for several tables."""
+    rows = [vars(piece) | {"names": piece.names.as_json()} for piece in found]
+    Path(path).write_text(json.dumps(rows))
+
+
+def read_slices(path: str) -> list[Slice]:
+    """The plan in a file."""
+    rows = json.loads(Path(path).read_bytes())
+    return [Slice(**(row | {"names": Names.of_json(row["names"])})) for row in rows]

@@ -1,0 +1,1 @@
+"""What is durable: the journal, streams, large bodies, and encryption at rest."""

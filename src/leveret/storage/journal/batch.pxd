@@ -1,0 +1,32 @@
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+
+from leveret.core.ports cimport Content, Entry, Journal, Place
+from leveret.storage.journal.records cimport Buffer, Frame
+from leveret.storage.journal.tail cimport Tail
+
+cdef class Batch(Journal):
+    cdef readonly uint64_t pending          # the frame that is being filled: what a publisher waits for
+    cdef readonly uint64_t durable          # the last frame that is confirmed
+    cdef readonly uint32_t segment          # where the frame being filled will begin
+    cdef readonly uint32_t offset
+    cdef uint32_t segment_filled            # the last one that holds more than empty frames
+    cdef readonly uint64_t sealed_bytes     # of frames that are sealed and not yet written
+    cdef public uint64_t frame_bytes_max
+    cdef uint64_t segment_bytes
+    cdef uint64_t unwritten_bytes_max
+    cdef uint32_t tag_bytes
+    cdef object clock
+    cdef Buffer body
+    cdef Buffer index
+    cdef Buffer spare
+    cdef list unwritten
+    cdef Tail tail
+    cdef int append_record(self, Content* content, list queues, uint16_t flags, Place* place) except -1
+    cdef int append_queues(self, list queues) except -1
+    cdef uint32_t append_area(self, const void* data, size_t size) except? 0xFFFFFFFF
+    cdef int append_with_area(self, uint8_t kind, uint8_t detail, uint32_t queue, uint64_t seq, bytes content) except -1
+    cdef void* append_entry(self) except NULL
+    cdef int append_run(
+        self, uint8_t kind, uint8_t how, uint32_t queue, Entry* entry, uint64_t at_ms, uint32_t held_ms, uint32_t consumer
+    ) except -1
+    cdef const uint8_t* unwritten_record(self, Place* place) noexcept

@@ -1,0 +1,349 @@
+"""Entries as columns: what frames tell, one row for each event of one message in one queue.
+
+    PUBLISH, ALSO   a row for each queue          DELIVER, SETTLE   a row for each message of the run
+    PURGE           one row, and one for each     RETURN, DEFINE    one row
+                    message that was kept         TIMED, DEDUP      none: they belong to other entries
+
+Columns are packed C arrays for programs that compute on them. -1 stands for what a kind of event does not have.
+A RETURN, a PURGE and a DEFINE do not say when they happened: they get the time of their frame. So does a PUBLISH that
+was moved forward, because it repeats one that lies in an older segment.
+"""
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from leveret.core.message cimport BLOB
+from leveret.storage.journal.records cimport (
+    ALSO,
+    ALSO_QUEUES,
+    DEDUP,
+    DEFINE,
+    DELIVER,
+    ENTRY_BYTES,
+    MOVED_FORWARD,
+    PUBLISH,
+    PURGE,
+    RECORD_HEADER_BYTES,
+    RETURN,
+    RUN_MAX,
+    SETTLE,
+    TIMED,
+    AlsoEntry,
+    Buffer,
+    RecordEntry,
+    ReturnEntry,
+    RunEntry,
+    TimedEntry,
+)
+from leveret.storage.journal.walk cimport Walk
+
+cdef enum:
+    KIND_MOVED = 0
+    KIND_SPARED = 10
+    NOT_SAID = -1
+    CONTENT_SIZE_AT = 4             # of the body size in a content header
+    CONTENT_HEADER_BYTES_MIN = 14
+    # A batch of large messages ends here, with however few rows; the ends of its values have 32 bits.
+    VALUES_BYTES_MAX = 64 << 20
+
+# What a row tells: the kinds of entries, and two more.
+KINDS = {
+    KIND_MOVED: "moved", PUBLISH: "published", DELIVER: "delivered", SETTLE: "settled", RETURN: "returned",
+    PURGE: "purged", KIND_SPARED: "spared", DEFINE: "defined",
+}
+
+
+cdef struct Row:                    # one row before it is spread over the columns
+    int32_t queue
+    int64_t seq
+    int64_t at_ms
+    int64_t held_ms
+    int64_t due_ms
+    int64_t enqueued_ms
+    int64_t expiry_ms
+    int64_t body_bytes
+    int32_t deliveries
+    int32_t consumer
+    int32_t priority
+    uint8_t kind
+    uint8_t how
+
+
+cdef class Columns(Walk):
+    """Reads a range of one segment, so many rows at a time.
+
+    `queues` has one byte for each queue number, not 0 for those that are wanted; None: all of them. Rows before
+    `since_ms`, or at or after `until_ms`, are left out. With `content` only publishes are read, with their
+    routes, headers and bodies; without `moved` not those that were moved forward.
+    """
+
+    cdef const uint8_t[::1] queues
+    cdef int64_t since_ms, until_ms
+    cdef bint content, moved
+    cdef Row row                    # of the last PUBLISH, which ALSO repeats for other queues
+    cdef uint64_t record_frame      # where the frame of that PUBLISH begins
+    cdef const uint8_t* record
+    cdef uint64_t record_size
+    cdef uint8_t flags
+    cdef readonly uint64_t rows
+    cdef Buffer kinds, hows, queue_numbers, seqs, ats, helds, dues, enqueueds, expiries, sizes
+    cdef Buffer deliveries, consumers, priorities
+    cdef Buffer routes, route_ends, headers, header_ends, bodies, body_ends, blobs
+
+    def __init__(
+        self, data, name, offset, end, salt, *, open_frame=None, const uint8_t[::1] queues=None, int64_t since_ms=0,
+        int64_t until_ms=0x7FFFFFFFFFFFFFFF, bint content=False, bint moved=True,
+    ) -> None:
+        Walk.__init__(self, data, name, offset, end, salt, open_frame)
+        self.queues = queues
+        self.since_ms = since_ms
+        self.until_ms = until_ms
+        self.content = content
+        self.moved = moved
+        self.clear()
+
+    cdef int clear(self) except -1:
+        """Begin new columns."""
+        self.rows = 0
+        self.kinds, self.hows, self.queue_numbers, self.seqs = Buffer(), Buffer(), Buffer(), Buffer()
+        self.ats, self.helds, self.dues, self.enqueueds = Buffer(), Buffer(), Buffer(), Buffer()
+        self.expiries, self.sizes, self.deliveries = Buffer(), Buffer(), Buffer()
+        self.consumers, self.priorities = Buffer(), Buffer()
+        self.routes, self.headers, self.bodies, self.blobs = Buffer(), Buffer(), Buffer(), Buffer()
+        self.route_ends, self.header_ends, self.body_ends = Buffer(), Buffer(), Buffer()
+        put_end(self.route_ends, 0)
+        put_end(self.header_ends, 0)
+        put_end(self.body_ends, 0)
+        return 0
+
+    # Walking.
+
+    def fill(self, uint64_t rows_max) -> bool:
+        """Read on until there are so many rows; False when there are none left."""
+        while self.rows < rows_max and self.bodies.size + self.headers.size < VALUES_BYTES_MAX:
+            if self.position >= self.index_size:
+                if self.offset >= self.end:
+                    break
+                self.next_frame()
+            else:
+                self.step()
+        return self.rows > 0
+
+    def take(self) -> dict[str, bytes]:
+        """The columns, which are new ones from now on."""
+        cdef dict taken = {
+            "kind": packed(self.kinds), "how": packed(self.hows), "queue": packed(self.queue_numbers),
+            "seq": packed(self.seqs), "at_ms": packed(self.ats), "held_ms": packed(self.helds),
+            "due_ms": packed(self.dues), "enqueued_ms": packed(self.enqueueds), "expiry_ms": packed(self.expiries),
+            "bytes": packed(self.sizes), "deliveries": packed(self.deliveries), "consumer": packed(self.consumers),
+            "priority": packed(self.priorities),
+        }
+        if self.content:
+            taken["route"], taken["route_ends"] = packed(self.routes), packed(self.route_ends)
+            taken["header"], taken["header_ends"] = packed(self.headers), packed(self.header_ends)
+            taken["body"], taken["body_ends"] = packed(self.bodies), packed(self.body_ends)
+            taken["blob"] = packed(self.blobs)
+        self.clear()
+        return taken
+
+    cdef int step(self) except -1:
+        """Add the rows of one entry."""
+        cdef const uint8_t* entry = self.index + self.position
+        cdef uint8_t kind = entry[0]
+        if kind == PUBLISH:
+            self.publish(<const RecordEntry*>entry)
+        elif kind == ALSO:
+            self.also(<const AlsoEntry*>entry)
+        elif kind == SETTLE or kind == DELIVER:
+            if not self.content:
+                self.run(<const RunEntry*>entry)
+        elif kind == RETURN:
+            if not self.content:
+                self.give_back(<const ReturnEntry*>entry)
+        elif kind == PURGE or kind == DEFINE:
+            if not self.content:
+                self.area_entry(<const RecordEntry*>entry)
+        elif kind != TIMED and kind != DEDUP:
+            raise self.unknown(kind)
+        self.position += ENTRY_BYTES
+        return 0
+
+    # Entries.
+
+    cdef int publish(self, const RecordEntry* entry) except -1:
+        """A message enters its first queue."""
+        cdef const TimedEntry* timed = <const TimedEntry*>(<const uint8_t*>entry + ENTRY_BYTES)
+        cdef Row* row = &self.row
+        self.check_area(entry.offset, entry.size)
+        self.flags = <uint8_t>entry.flags
+        self.record = self.area + entry.offset
+        self.record_size = entry.size
+        self.record_frame = self.frame_at
+        start_row(row, KIND_MOVED if entry.flags & MOVED_FORWARD else PUBLISH, entry.queue, entry.seq, self.when_ms)
+        row.enqueued_ms = <int64_t>entry.enqueued_ms
+        if row.kind == PUBLISH or self.content:
+            row.at_ms = row.enqueued_ms
+        row.priority = entry.detail
+        row.body_bytes = self.body_bytes()
+        if self.position + ENTRY_BYTES < self.index_size and timed.kind == TIMED:
+            if timed.deliveries:
+                row.deliveries = timed.deliveries
+            if timed.due_ms:
+                row.due_ms = <int64_t>timed.due_ms
+            if timed.expiry_ms:
+                row.expiry_ms = <int64_t>timed.expiry_ms
+        return self.add_message()
+
+    cdef int also(self, const AlsoEntry* entry) except -1:
+        """The same message enters more queues."""
+        cdef uint32_t i
+        if entry.count > ALSO_QUEUES or self.record == NULL or self.record_frame != self.frame_at:
+            raise self.contradiction()
+        for i in range(entry.count):
+            self.row.queue = <int32_t>entry.queues[i]
+            self.add_message()
+        return 0
+
+    cdef int run(self, const RunEntry* entry) except -1:
+        """Messages with successive numbers were delivered or settled alike."""
+        cdef Row row
+        cdef uint64_t i
+        if entry.at_and_count >> 16 == 0 and entry.kind == DELIVER:
+            return 0                # only carries a count forward
+        start_row(&row, entry.kind, entry.queue, 0, <int64_t>(entry.at_and_count >> 16))
+        if entry.kind == SETTLE:
+            row.how = entry.how
+            row.held_ms = entry.held_ms
+        row.deliveries = entry.deliveries
+        row.consumer = <int32_t>entry.consumer
+        for i in range(entry.at_and_count & RUN_MAX):
+            row.seq = <int64_t>(entry.seq + i)
+            self.add(&row)
+        return 0
+
+    cdef int give_back(self, const ReturnEntry* entry) except -1:
+        """A message went back to its queue."""
+        cdef Row row
+        start_row(&row, RETURN, entry.queue, entry.seq, self.when_ms)
+        row.how = entry.how
+        row.deliveries = entry.deliveries
+        row.held_ms = entry.held_ms
+        row.consumer = <int32_t>entry.consumer
+        if entry.due_ms:
+            row.due_ms = <int64_t>entry.due_ms
+        return self.add(&row)
+
+    cdef int area_entry(self, const RecordEntry* entry) except -1:
+        """A definition, or a queue that was emptied but for some messages."""
+        cdef Row row
+        cdef uint64_t seq
+        cdef uint32_t i
+        self.check_area(entry.offset, entry.size)
+        if entry.kind == DEFINE:
+            start_row(&row, DEFINE, 0, 0, self.when_ms)
+            row.how = entry.detail
+            return self.add(&row)
+        if entry.size % 8:
+            raise self.contradiction()
+        start_row(&row, PURGE, entry.queue, entry.seq, self.when_ms)
+        self.add(&row)
+        row.kind = KIND_SPARED
+        for i in range(entry.size // 8):
+            memcpy(&seq, self.area + entry.offset + 8 * i, 8)
+            row.seq = <int64_t>seq
+            self.add(&row)
+        return 0
+
+    cdef uint64_t route_bytes(self) except 0:
+        """The length of exchange and routing key in the record."""
+        cdef uint64_t size = self.record_size, used = RECORD_HEADER_BYTES + 2
+        if size >= used and self.record[RECORD_HEADER_BYTES] <= size - used:
+            used += self.record[RECORD_HEADER_BYTES]
+            if self.record[used - 1] <= size - used:
+                return used + self.record[used - 1] - RECORD_HEADER_BYTES
+        raise self.contradiction()
+
+    cdef int64_t body_bytes(self) except -1:
+        """The length of the body, wherever it is kept."""
+        cdef uint64_t used = RECORD_HEADER_BYTES + self.route_bytes(), size = 0
+        cdef uint32_t header_len, i
+        memcpy(&header_len, self.record + 4, 4)
+        if header_len > self.record_size - used:
+            raise self.contradiction()
+        if not self.flags & BLOB or header_len < CONTENT_HEADER_BYTES_MIN:
+            return <int64_t>(self.record_size - used - header_len)
+        for i in range(8):
+            size = size << 8 | self.record[used + CONTENT_SIZE_AT + i]
+        return <int64_t>(size & 0x7FFFFFFFFFFFFFFF)
+
+    # Rows.
+
+    cdef int add_message(self) except -1:
+        """Add the row of a publish, with its content if that is wanted."""
+        cdef uint64_t before = self.rows, used
+        cdef uint32_t header_len
+        cdef const uint8_t* part
+        if self.row.kind == KIND_MOVED and not self.moved:
+            return 0
+        self.add(&self.row)
+        if not self.content or self.rows == before:
+            return 0
+        used = self.route_bytes()
+        part = self.record + RECORD_HEADER_BYTES
+        memcpy(&header_len, self.record + 4, 4)
+        self.routes.append(part, used)
+        put_end(self.route_ends, self.routes.size)
+        self.headers.append(part + used, header_len)
+        put_end(self.header_ends, self.headers.size)
+        used += RECORD_HEADER_BYTES + header_len
+        self.bodies.append(self.record + used, self.record_size - used)
+        put_end(self.body_ends, self.bodies.size)
+        self.blobs.extend(1)[0] = 1 if self.flags & BLOB else 0
+        return 0
+
+    cdef int add(self, const Row* row) except -1:
+        """Add a row, if it is of a queue and of a time that are wanted."""
+        cdef uint32_t queue = <uint32_t>row.queue
+        if row.at_ms < self.since_ms or row.at_ms >= self.until_ms:
+            return 0
+        if self.queues is not None and (queue >= <uint32_t>self.queues.shape[0] or not self.queues[queue]):
+            return 0
+        self.kinds.extend(1)[0] = row.kind
+        self.hows.extend(1)[0] = row.how
+        (<int32_t*>self.queue_numbers.extend(4))[0] = row.queue
+        (<int64_t*>self.seqs.extend(8))[0] = row.seq
+        (<int64_t*>self.ats.extend(8))[0] = row.at_ms
+        (<int64_t*>self.helds.extend(8))[0] = row.held_ms
+        (<int64_t*>self.dues.extend(8))[0] = row.due_ms
+        (<int64_t*>self.enqueueds.extend(8))[0] = row.enqueued_ms
+        (<int64_t*>self.expiries.extend(8))[0] = row.expiry_ms
+        (<int64_t*>self.sizes.extend(8))[0] = row.body_bytes
+        (<int32_t*>self.deliveries.extend(4))[0] = row.deliveries
+        (<int32_t*>self.consumers.extend(4))[0] = row.consumer
+        (<int32_t*>self.priorities.extend(4))[0] = row.priority
+        self.rows += 1
+        return 0
+
+
+cdef void start_row(Row* row, uint8_t kind, uint32_t queue, uint64_t seq, int64_t at_ms) noexcept:
+    """A row of which only this much is known."""
+    row.kind = kind
+    row.how = 0xFF
+    row.queue = <int32_t>queue
+    row.seq = <int64_t>seq
+    row.at_ms = at_ms
+    row.held_ms = row.due_ms = row.enqueued_ms = row.expiry_ms = row.body_bytes = NOT_SAID
+    row.deliveries = row.priority = NOT_SAID
+    row.consumer = 0
+
+
+cdef int put_end(Buffer ends, uint64_t end) except -1:
+    """Note where a value ends."""
+    (<int32_t*>ends.extend(4))[0] = <int32_t>end
+    return 0
+
+
+cdef bytes packed(Buffer column):
+    """The bytes of a column."""
+    return PyBytes_FromStringAndSize(<const char*>column.data, <Py_ssize_t>column.size)

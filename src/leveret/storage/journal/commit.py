@@ -1,0 +1,427 @@
+"""Group commit: whatever was appended while the last sync ran is the next frame. There is no timer.
+
+What no caller waits for does not make a frame of its own: it goes with the next one that a caller waits for.
+
+`Commit` does the work in the calling thread; `ThreadedCommit` has a writer thread. Both are used in the same way:
+
+    with lock:
+        ...append...
+        seq = journal.pending
+    commit.wait(seq)            # or commit.notify(seq, callback), after commit.kick() under the lock
+
+Of several who wait at the same time, the first writes for all of them, and the writer thread takes over what came
+meanwhile: one who is alone is spared two changes of threads.
+
+After a failed write or sync nothing more is written, every waiter gets JournalFailed, and `on_failure` is called once.
+"""
+
+import errno
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from leveret.core.errors import DiskFull, Fenced, JournalFailed
+from leveret.core.histogram import Histogram
+from leveret.storage.journal.journal import FileJournal
+from leveret.storage.journal.records import Frame
+
+EXIT_FAILED = 70
+"""EX_SOFTWARE: a supervisor restarts the process, and recovery tells what is really on the disk."""
+EXIT_FENCED = 77
+"""EX_NOPERM: a supervisor that restarts it would take the store back from its present owner."""
+IDLE_SECONDS = 0.1
+
+Outcome = Callable[[JournalFailed | None], None]
+
+
+class Lock(Protocol):
+    """What guards the broker and its journal; a threading.Lock is one, and so is nothing at all in one thread."""
+
+    def __enter__(self) -> object:
+        """Wait for it."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any, /) -> object:
+        """Let others have it."""
+
+
+def open_gate(gate: threading.Lock) -> None:
+    """Let every waiter at a gate through; an open one stays open."""
+    if gate.locked():
+        gate.release()
+
+
+def stop_process(error: JournalFailed) -> None:
+    """Say why, and end at once: memory may promise what the disk does not hold."""
+    print(f"leveret: {error}", file=sys.stderr, flush=True)
+    os._exit(EXIT_FENCED if isinstance(error, Fenced) else EXIT_FAILED)
+
+
+def stopped(error: OSError) -> JournalFailed:
+    """What every caller is told after an error of the disk."""
+    return JournalFailed(f"the journal stopped, nothing more is accepted: {error}; free or repair the disk and restart")
+
+
+class Companion(Protocol):
+    """What becomes durable together with the frames of a journal: the streams of a broker."""
+
+    @property
+    def dirty(self) -> bool:
+        """Whether something was appended since the last `take`."""
+
+    def take(self) -> None:
+        """Choose what the next commit is about. Under the lock."""
+
+    def commit(self, now_ms: int) -> int:
+        """Make that durable, and give its bytes; OSError as from a disk, DiskFull when it can be tried again."""
+
+    def committed(self) -> None:
+        """It was done. Under the lock."""
+
+
+class FrameWriter(Protocol):
+    """Where sealed frames go; one caller at a time."""
+
+    may_sync: bool
+    syncs_always: bool
+    syncs: int
+    sync_through: int
+    """Frames up to this one are to be synced whatever the mode."""
+    written: int
+    bytes_written: int
+    sync_us: Histogram
+    """How long it took to make frames durable."""
+    frame_entries: Histogram
+    """How much was in each of them."""
+
+    def commit(self, frame: Frame) -> None:
+        """Write a frame and make it as durable as was asked for."""
+
+    def append(self, frame: Frame) -> None:
+        """Write a frame."""
+
+    def sync(self) -> None:
+        """Make everything that was written durable."""
+
+    def account(self, written_bytes: int) -> None:
+        """Count what was written beside the log."""
+
+    def give_up_spare(self) -> bool:
+        """Free the room that was kept for a full disk; False when there is none."""
+
+
+class Commit:
+    """Commits in the thread that asks for it."""
+
+    def __init__(
+        self,
+        journal: FileJournal,
+        writer: FrameWriter,
+        lock: Lock,
+        on_failure: Callable[[JournalFailed], None] = stop_process,
+        on_durable: Callable[[int], None] | None = None,
+    ) -> None:
+        """Commit what a journal seals; `lock` is the one that guards the journal."""
+        self._journal = journal
+        self._writer = writer
+        self._lock = lock
+        self.on_failure = on_failure
+        self.on_durable = on_durable
+        self.companion: Companion | None = None
+        self._mutex = threading.Lock()
+        self._gates: dict[int, threading.Lock] = {}
+        self._callbacks: dict[int, list[Outcome]] = {}
+        self._durable = journal.durable
+        self.failed: JournalFailed | None = None
+
+    def kick(self) -> None:
+        """Commit all that was appended; the caller holds the lock."""
+        self._check()
+        while self.failed is None:
+            frame = self._next_frame()
+            if frame is None:
+                return
+            if self._write(frame):
+                self._wrote(frame)
+                self._wake(frame.seq)
+
+    def wait(self, seq: int) -> None:
+        """Return when a frame is durable; the caller does not hold the lock."""
+        with self._mutex:
+            gate = None
+            if self._durable < seq and self.failed is None:
+                gate = self._gates.get(seq)
+                if gate is None:
+                    gate = self._gates[seq] = threading.Lock()
+                    gate.acquire()
+        if gate is not None:
+            # Each waiter lets the next one through: the writer thread opens the gate once, for however many.
+            gate.acquire()
+            gate.release()
+        if self._durable < seq:
+            self._check()
+
+    def notify(self, seq: int, callback: Outcome) -> None:
+        """Call back when a frame is durable (with None) or never will be; mostly from the writer thread."""
+        with self._mutex:
+            pending = self._durable < seq and self.failed is None
+            if pending:
+                self._callbacks.setdefault(seq, []).append(callback)
+        if not pending:
+            callback(None if self._durable >= seq else self.failed)
+
+    def flush(self) -> None:
+        """Commit all that was appended until now, as durably as the mode says."""
+        with self._lock:
+            self._check()
+            seq = self.pending
+            self.kick()
+        self.wait(seq)
+
+    def force(self) -> None:
+        """Make all that was appended until now durable, whatever the mode."""
+        if self._writer.syncs_always:
+            return self.flush()
+        with self._lock:
+            seq = self.barrier()
+        return self.wait(seq)
+
+    def barrier(self) -> int:
+        """Seal a frame, even an empty one, that is synced whatever the mode; the caller holds the lock."""
+        self._check()
+        frame = self._journal.mark()
+        self._writer.sync_through = frame.seq
+        self.kick()
+        return frame.seq
+
+    def stop(self) -> None:
+        """Write nothing more."""
+
+    def sync(self) -> None:
+        """Make all that was written durable; for the thread that writes, when it is idle."""
+        self._attempt(self._writer.sync)
+
+    def mark(self) -> None:
+        """Append an empty frame: it proves that those before it were durable. For the thread that writes."""
+        with self._lock:
+            if not self._journal.idle:
+                return
+            frame = self._journal.mark()
+        if self._attempt(lambda: self._writer.append(frame)):
+            with self._lock:
+                self._journal.wrote(frame)
+            self._wake(frame.seq)
+
+    @property
+    def pending(self) -> int:
+        """The frame that has all that was appended until now; the caller holds the lock."""
+        fresh = self._journal.dirty or (self.companion is not None and self.companion.dirty)
+        # Nothing was appended, but what the caller saw (a duplicate, say) may still be on its way.
+        return self._journal.pending if fresh else self._journal.pending - 1
+
+    @property
+    def _idle(self) -> bool:
+        """Whether there is nothing to write; the caller holds the lock."""
+        return self._journal.idle and not (self.companion is not None and self.companion.dirty)
+
+    def _next_frame(self) -> Frame | None:
+        """The next frame, empty if there is only something for the companion; the caller holds the lock."""
+        frame = self._journal.next_frame()
+        if self.companion is not None and (frame is not None or self.companion.dirty):
+            self.companion.take()
+            return frame or self._journal.mark()
+        return frame
+
+    def _wrote(self, frame: Frame) -> None:
+        """A frame is on the disk; the caller holds the lock."""
+        self._journal.wrote(frame)
+        if self.companion is not None:
+            self.companion.committed()
+
+    def _write(self, frame: Frame) -> bool:
+        """Write one frame, and what goes with it; False when that failed."""
+        return self._attempt(lambda: self._commit(frame))
+
+    def _commit(self, frame: Frame) -> None:
+        """Write what goes with a frame, then the frame itself."""
+        if self.companion is not None:
+            self._writer.account(self._commit_companion(self.companion, frame.when_ms))
+        self._writer.commit(frame)
+
+    def _commit_companion(self, companion: Companion, now_ms: int) -> int:
+        """Let the companion write, once more when there was no room and the spare file was given up for it."""
+        try:
+            return companion.commit(now_ms)
+        except DiskFull as full:
+            if not self._writer.give_up_spare():
+                raise OSError(errno.ENOSPC, str(full)) from full
+        try:
+            return companion.commit(now_ms)
+        except DiskFull as full:
+            raise OSError(errno.ENOSPC, str(full)) from full
+
+    def _attempt(self, action: Callable[[], None]) -> bool:
+        """Do something to the disk, once; any error of it ends the journal."""
+        try:
+            action()
+        except (OSError, JournalFailed) as error:
+            self.fail(error)
+            return False
+        return True
+
+    def _check(self) -> None:
+        """Refuse to go on after a failure."""
+        if self.failed is not None:
+            raise type(self.failed)(str(self.failed)) from self.failed
+
+    def _wake(self, seq: int) -> None:
+        """Let every caller go on that waits for this frame or an earlier one."""
+        with self._mutex:
+            self._durable = seq
+            for waited in [waited for waited in self._gates if waited <= seq]:
+                # Opened before it is forgotten: if this is interrupted, the next one to come here opens it.
+                open_gate(self._gates[waited])
+                del self._gates[waited]
+            callbacks = [
+                call for waited in sorted(self._callbacks) if waited <= seq for call in self._callbacks.pop(waited)
+            ]
+        for call in callbacks:
+            call(None)
+        if self.on_durable is not None:
+            self.on_durable(seq)
+
+    def fail(self, error: OSError | JournalFailed) -> JournalFailed:
+        """Tell every caller that nothing more will become durable."""
+        failure = error if isinstance(error, JournalFailed) else stopped(error)
+        with self._mutex:
+            if self.failed is not None:
+                return self.failed
+            self.failed = failure
+        # First of all: no waiter may go on before the owner knows.
+        self.on_failure(failure)
+        with self._mutex:
+            gates = list(self._gates.values())
+            callbacks = [call for calls in self._callbacks.values() for call in calls]
+            self._gates.clear()
+            self._callbacks.clear()
+        for gate in gates:
+            gate.release()
+        for call in callbacks:
+            call(failure)
+        return failure
+
+
+class ThreadedCommit(Commit):
+    """Commits in a thread of its own, while the owner appends the next frame."""
+
+    def start(self) -> None:
+        """Start the writer thread."""
+        self._work = threading.Lock()
+        self._work.acquire()
+        self._busy = self._stopping = False
+        self._unmarked = False
+        self._wanted = 0  # the last frame that a caller asked for
+        self._seen = 0
+        self._thread = threading.Thread(target=self._run, name="leveret-journal", daemon=True)
+        self._thread.start()
+
+    def kick(self) -> None:
+        """Wake the writer thread if it sleeps; the caller holds the lock."""
+        self._check()
+        self._wanted = self.pending
+        if not self._busy and self._has_more:
+            self._busy = True
+            self._work.release()
+
+    def stop(self) -> None:
+        """End the thread after the frame that it is writing."""
+        with self._lock:
+            self._stopping = True
+            if not self._busy:
+                self._busy = True
+                self._work.release()
+        self._thread.join()
+
+    def wait(self, seq: int) -> None:
+        """Return when a frame is durable; write it in this thread if no other one is writing."""
+        if self._durable < seq and self._lead(seq):
+            try:
+                while self.failed is None and self._durable < seq and self._commit_next():
+                    continue
+            finally:
+                self._hand_over()
+        super().wait(seq)
+
+    def _lead(self, seq: int) -> bool:
+        """Ask for a frame; become the one who writes, if there is none."""
+        with self._lock:
+            self._wanted = max(self._wanted, seq)
+            if self._busy or self._stopping or self.failed is not None:
+                return False
+            self._busy = True
+            return True
+
+    def _hand_over(self) -> None:
+        """Let the writer thread go on: with what came meanwhile, or with marking the end when nothing comes."""
+        with self._lock:
+            if self._unmarked and not self._has_more:
+                self._busy = False
+            else:
+                self._unmarked = True
+                self._work.release()
+
+    def _run(self) -> None:
+        """Write frame after frame; sleep when there is none."""
+        while True:
+            if not self._work.acquire(timeout=IDLE_SECONDS if self._unmarked else -1) and not self._rest():
+                continue
+            while self.failed is None and not self._stopping and self._commit_next():
+                self._unmarked = True
+            with self._lock:
+                # What was asked for since the last look is found here: no other thread could write it.
+                self._busy = self._has_more and self.failed is None and not self._stopping
+                if self._busy:
+                    self._work.release()
+            if self._stopping or self.failed is not None:
+                return
+
+    @property
+    def _has_more(self) -> bool:
+        """Whether a frame is sealed, or a caller asked for the open one; the caller holds the lock."""
+        opened = self._journal.pending
+        return self._journal.durable < opened - 1 or (self._wanted >= opened and not self._idle)
+
+    def _commit_next(self) -> bool:
+        """Commit one frame; False when no caller asked for more."""
+        with self._lock:
+            frame = self._next_frame() if self._has_more else None
+        if frame is None:
+            return False
+        if self._write(frame):
+            with self._lock:
+                self._wrote(frame)
+            self._wake(frame.seq)
+        return True
+
+    def _rest(self) -> bool:
+        """Nothing came for a while: sync what an interval still owes, and mark the end. False when another thread
+        writes.
+        """
+        with self._lock:
+            if self._busy:
+                return False
+            if self._seen != self._writer.written:
+                self._seen = self._writer.written
+                return False
+            self._busy = True
+            self._unmarked = False
+        if self._writer.may_sync:
+            self.sync()
+            if self.failed is None:
+                self.mark()
+        with self._lock:
+            self._seen = self._writer.written
+            durable = self._journal.durable
+        self._wake(durable)
+        return True

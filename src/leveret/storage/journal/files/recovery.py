@@ -1,0 +1,277 @@
+"""Recovery: from the files to the state that was durable.
+
+The newest good checkpoint is restored, then the frames after it are replayed. A bad frame is one that is not whole,
+has another salt than its segment, or is out of sequence. Where is it?
+
+    in the last segment, nothing after it proves that it was durable     a torn write: cut
+    in the last segment, and a later frame says that it was durable      damage: refuse
+    anywhere else; a segment is missing; numbers have a gap              damage: refuse
+
+`salvage` skips what is damaged and counts it. A last segment without a good header and without a frame died in its
+creation and is removed.
+
+What a process left behind that did not close cleanly may be in the page cache only: after a failed sync its pages
+count as clean, so syncing them again does nothing. The last segment is therefore written anew, as a whole, before
+anything relies on it.
+"""
+
+import dataclasses
+
+from leveret.core.errors import DamagedJournal
+from leveret.core.ports import State
+from leveret.storage.disk import NO_ROOM, Bytes, Disk, replace_file
+from leveret.storage.encryption import Keys
+from leveret.storage.journal.checkpoint import Checkpoint, Position, checkpoint_names, read_checkpoint, remove_leftovers
+from leveret.storage.journal.entries import Head, Replay, read_head
+from leveret.storage.journal.files.segments import (
+    FRAME_HEADER_BYTES,
+    FRAME_MAGIC,
+    HEADER_BYTES,
+    SegmentHeader,
+    parse_header,
+    segment_name,
+    segment_numbers,
+)
+
+REMEDY = "restore it from a backup, or start once with salvage to skip what is damaged"
+
+
+START = Position(1, HEADER_BYTES, 0)
+"""Where the first frame of a new log goes."""
+
+
+@dataclasses.dataclass
+class Recovered:
+    """What recovery found, and where the log goes on."""
+
+    segments: int = 0
+    frames: int = 0
+    entries: int = 0
+    torn_bytes: int = 0
+    from_checkpoint: bool = False
+    checkpoints_ignored: int = 0
+    skipped_frames: int = 0
+    skipped_bytes: int = 0
+    skipped_messages: int = 0
+    seconds: float = 0.0
+    position: Position = START
+    placed: dict[int, int] = dataclasses.field(default_factory=dict)
+    last: SegmentHeader | None = None
+    """The header of the last segment, if the log can go on in it."""
+
+
+class Recovery:
+    """One reading of a data directory."""
+
+    def __init__(self, disk: Disk, state: State, keys: Keys, oldest: int, salvage: bool = False) -> None:
+        """Recover a state from the segments numbered `oldest` and above."""
+        self._disk = disk
+        self._state = state
+        self._keys = keys
+        self._oldest = oldest
+        self._salvage = salvage
+        self._restored: Position | None = None
+        self.result = Recovered()
+
+    def run(self) -> Recovered:
+        """Restore, replay, and leave a log that can be appended to."""
+        result = self.result
+        segments = self._segments()
+        position = self._restore(segments)
+        replay = Replay(self._state, result.placed)
+        result.segments = len(segments)
+        for segment in segments:
+            if segment >= position.segment:
+                position = self._replay_segment(segment, position, replay, last=segment == segments[-1])
+        result.position = position
+        result.entries = replay.entries
+        return result
+
+    def _segments(self) -> list[int]:
+        """The segments of the log; what compaction left behind and what died in its creation is removed."""
+        found = segment_numbers(self._disk)
+        for segment in [number for number in found if number < self._oldest]:
+            self._disk.unlink(segment_name(segment))
+            found.remove(segment)
+        if found and self._died_in_creation(found[-1]):
+            self._disk.unlink(segment_name(found.pop()))
+            self._disk.sync_dir()
+        expected = range(self._oldest, found[-1] + 1 if found else self._oldest + (self._oldest > 1))
+        missing = sorted(set(expected) - set(found))
+        if missing and not self._salvage:
+            raise DamagedJournal(f"{segment_name(missing[0])} is missing: {REMEDY}")
+        return found
+
+    def _died_in_creation(self, segment: int) -> bool:
+        """Whether a last segment has neither a good header nor a frame."""
+        data = self._disk.read_all(segment_name(segment))
+        if parse_header(data, segment) is not None:
+            return False
+        offset = data.find(FRAME_MAGIC)
+        while offset >= 0:
+            salt = int.from_bytes(data[offset + 32 : offset + 36], "little")
+            if read_head(data, offset, salt) is not None:
+                return False
+            offset = data.find(FRAME_MAGIC, offset + 1)
+        return True
+
+    def _restore(self, segments: list[int]) -> Position:
+        """Restore the newest checkpoint that is of use; give the position to replay from."""
+        for name in checkpoint_names(self._disk):
+            checkpoint = read_checkpoint(self._disk, name, self._keys)
+            if checkpoint is not None and self._is_usable(checkpoint, segments):
+                self._state.restore(memoryview(checkpoint.snapshot))
+                self.result.from_checkpoint = True
+                self._restored = checkpoint.position
+                self.result.placed.update({n: c for n, c in checkpoint.placed.items() if n >= self._oldest})
+                return checkpoint.position
+            self.result.checkpoints_ignored += 1
+        first = segments[0] if segments else self._oldest
+        return Position(first, HEADER_BYTES, -1 if segments else 0)
+
+    def _is_usable(self, checkpoint: Checkpoint, segments: list[int]) -> bool:
+        """Whether all frames after a checkpoint are here; refuse a log that ends before it."""
+        segment, offset, _ = checkpoint.position
+        if segment < self._oldest:
+            return False
+        if segment in segments:
+            complete = self._disk.size(segment_name(segment)) >= offset
+        else:
+            complete = offset == HEADER_BYTES and segment - 1 in segments
+        if not complete and not self._salvage:
+            raise DamagedJournal(f"{segment_name(segment)} is cut before offset {offset}: {REMEDY}")
+        return complete
+
+    def _replay_segment(self, segment: int, position: Position, replay: Replay, last: bool) -> Position:
+        """Replay the frames of a segment from a position on; give the position after the last one."""
+        data = self._disk.read_all(segment_name(segment))
+        header = parse_header(data, segment)
+        offset, seq = (position.offset, position.seq) if segment == position.segment else (HEADER_BYTES, position.seq)
+        if header is None:
+            self._refuse(segment, 0, "its header is damaged")
+            return self._skip(data, HEADER_BYTES, len(data), Position(segment + 1, HEADER_BYTES, seq))
+        if offset == HEADER_BYTES:
+            if seq not in (-1, header.first_seq - 1):
+                self._refuse(segment, 0, f"frame {seq + 1} should be its first, not {header.first_seq}")
+                self.result.skipped_frames += max(0, header.first_seq - 1 - seq)
+            seq = header.first_seq - 1
+        while offset < len(data):
+            head = read_head(data, offset, header.salt)
+            if head is None or head.seq != seq + 1:
+                found = self._next_good(data, offset, header, seq, last)
+                if found is None:
+                    break
+                self._skip(data, offset, found, Position(segment, found, seq))
+                head = read_head(data, found, header.salt)
+                assert head is not None
+                self.result.skipped_frames += max(0, head.seq - seq - 2)
+                offset = found
+            play_frame(replay, data, offset, head, header, self._keys)
+            self.result.frames += 1
+            offset, seq = head.end, head.seq
+        if last:
+            self._finish(header, data, offset)
+        elif offset < len(data):
+            self._skip(data, offset, len(data), Position(segment, offset, seq))
+        if self.result.last is not None:
+            return Position(segment, offset, seq)
+        return Position(segment + 1, HEADER_BYTES, seq)
+
+    def _next_good(self, data: bytes, offset: int, header: SegmentHeader, seq: int, last: bool) -> int | None:
+        """After a bad frame: None to cut here, the offset of the next good frame to skip to, or an error."""
+        later = None
+        found = data.find(FRAME_MAGIC, offset)
+        while found >= 0:
+            head = read_head(data, found, header.salt)
+            if head is not None and head.seq > seq:
+                if not last or head.synced > seq:
+                    later = found
+                    break
+                found = head.end - 1
+            found = data.find(FRAME_MAGIC, found + 1)
+        if later is not None or not last:
+            self._refuse(header.segment, offset, "a frame that was durable is damaged")
+        return later
+
+    def _finish(self, header: SegmentHeader, data: bytes, end: int) -> None:
+        """Cut the torn tail; write what is in doubt anew; say whether the log can go on in this segment."""
+        self.result.torn_bytes = len(data) - end
+        if end < len(data) or not self._ends_at_checkpoint(header.segment, end):
+            self._write_anew(segment_name(header.segment), memoryview(data)[:end])
+        if header.key.is_plain and not self._keys:
+            self.result.last = header
+
+    def _ends_at_checkpoint(self, segment: int, end: int) -> bool:
+        """Whether the log ends with a frame that was durable before the checkpoint was written."""
+        if self._restored is None or end == HEADER_BYTES:
+            return False  # a segment without a frame may have been begun after the checkpoint
+        return self._restored[:2] == (segment, end)
+
+    def _write_anew(self, name: str, data: Bytes) -> None:
+        """Replace a segment by a copy of itself; on a full disk sync it where it is, which is all that can be done."""
+        try:
+            replace_file(self._disk, name, data)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            remove_leftovers(self._disk)
+            fd = self._disk.open_append(name)
+            try:
+                self._disk.truncate(fd, len(data))
+                self._disk.sync(fd)
+            finally:
+                self._disk.close(fd)
+
+    def _refuse(self, segment: int, offset: int, why: str) -> None:
+        """Refuse damage, unless it is to be skipped."""
+        if not self._salvage:
+            raise DamagedJournal(f"{segment_name(segment)} is damaged at offset {offset}: {why}; {REMEDY}")
+
+    def _skip(self, data: Bytes, offset: int, end: int, position: Position) -> Position:
+        """Count damaged bytes that are skipped, with the messages that they seem to hold."""
+        self.result.skipped_bytes += end - offset
+        self.result.skipped_frames += 1
+        self.result.skipped_messages += _messages_in(data, offset, end)
+        return position
+
+
+def _messages_in(data: Bytes, offset: int, end: int) -> int:
+    """How many publishes a damaged frame seems to hold; a guess, for the report only."""
+    body_len = int.from_bytes(data[offset + 8 : offset + 12], "little")
+    index_len = int.from_bytes(data[offset + 12 : offset + 16], "little")
+    first = offset + FRAME_HEADER_BYTES + body_len
+    if bytes(data[offset : offset + 4]) != FRAME_MAGIC or first + index_len > end:
+        return 0
+    return sum(data[entry] == 1 for entry in range(first, first + index_len, 32))
+
+
+def play_frame(
+    replay: Replay, data: bytes, offset: int, head: Head, header: SegmentHeader, keys: Keys, base: int = 0
+) -> None:
+    """Replay one good frame of data that begins at `base` of its segment."""
+    start = offset + FRAME_HEADER_BYTES
+    if header.key.is_plain:
+        replay.frame(data, start, head, header.segment, base + start)
+        return
+    authentic = data[offset + 8 : start]
+    plain = header.opened(keys, head.seq, data[start : head.end], authentic)
+    replay.frame(plain, 0, head, header.segment, base + start)
+
+
+def play_segment(disk: Disk, segment: int, keys: Keys, state: State) -> None:
+    """Replay one segment by itself, up to its end or the first bad frame."""
+    play_bytes(disk.read_all(segment_name(segment)), segment, keys, state)
+
+
+def play_bytes(data: bytes, segment: int, keys: Keys, state: State) -> None:
+    """Replay the bytes of one segment by themselves."""
+    header = parse_header(data, segment)
+    if header is None:
+        raise DamagedJournal(f"{segment_name(segment)} has a damaged header: {REMEDY}")
+    replay = Replay(state, {})
+    head = read_head(data, HEADER_BYTES, header.salt)
+    offset = HEADER_BYTES
+    while head is not None:
+        play_frame(replay, data, offset, head, header, keys)
+        offset = head.end
+        head = read_head(data, offset, header.salt)

@@ -1,0 +1,175 @@
+"""Segments: the files of the log, and reading single records back from them.
+
+    header 64  | magic 4 | version 2 | flags 2 | segment 4 | first seq 8 | salt 4 | key id 16 | key salt 12 | - 8 |
+               | crc32c 4 |
+
+The salt is random and repeated in each frame, so that bytes of another file never pass for frames of this one. Version
+1: not encrypted, or by the master key itself. Version 2: by a key of the segment, derived by the key salt, which is
+random too, from the master key with that id (encryption.py).
+"""
+
+import struct
+from bisect import bisect_right
+from collections import OrderedDict
+from typing import NamedTuple
+
+from leveret.core.errors import DamagedJournal, UnknownFormat
+from leveret.storage.disk import Bytes, Disk
+from leveret.storage.encryption import NO_SALT, TAG_BYTES, Cipher, KeyRef, Keys, frame_nonce
+from leveret.storage.journal.records import crc32c
+
+HEADER_BYTES = 64
+FRAME_HEADER_BYTES = 48
+OPEN_FILES_MAX = 64
+WINDOW_BYTES = 256 << 10
+"""Read at once: a backlog is drained in the order in which it was written."""
+
+_HEADER = struct.Struct("<4sHHIQI16s12s8xI")
+_FRAME = struct.Struct("<4sIIIQQIIQ")
+_MAGIC = b"LSEG"
+FRAME_MAGIC = b"LFRM"
+_VERSION, _DERIVED_VERSION = 1, 2
+_INFO = b"leveret journal segment "
+_SHARD = "shard="
+ENCRYPTED = 1
+
+
+def segment_name(segment: int) -> str:
+    """The file name of a segment."""
+    return f"seg-{segment:020d}.log"
+
+
+def shard_name(shard: int) -> str:
+    """The folder of a shard in an archive, where the segments of others have the same names."""
+    return f"{_SHARD}{shard}"
+
+
+def shard_of(folder: str) -> int | None:
+    """The shard whose folder this is, if it is one."""
+    number = folder.removeprefix(_SHARD)
+    return int(number) if folder.startswith(_SHARD) and number.isdecimal() else None
+
+
+def segment_numbers(disk: Disk) -> list[int]:
+    """The segments that exist, oldest first."""
+    return sorted(
+        int(name[4:24]) for name in disk.names() if len(name) == 28 and name.startswith("seg-") and name[4:24].isdigit()
+    )
+
+
+class SegmentHeader(NamedTuple):
+    """What the first 64 bytes of a segment say."""
+
+    segment: int
+    first_seq: int
+    salt: int
+    key: KeyRef = KeyRef()
+
+    def pack(self) -> bytes:
+        """The bytes of the header."""
+        flags = 0 if self.key.is_plain else ENCRYPTED
+        version = _DERIVED_VERSION if self.key.is_derived else _VERSION
+        start = _HEADER.pack(_MAGIC, version, flags, self.segment, self.first_seq, self.salt, *self.key, 0)[:-4]
+        return start + struct.pack("<I", crc32c(start))
+
+    def cipher(self, keys: Keys) -> Cipher:
+        """What encrypts the frames of the segment."""
+        return keys.cipher(self.key, _INFO + str(self.segment).encode())
+
+    def opened(self, keys: Keys, seq: int, sealed: Bytes, authentic: bytes) -> bytes:
+        """The bodies and entries of an encrypted frame of the segment."""
+        return self.cipher(keys).decrypt(frame_nonce(self.salt, seq), sealed, authentic)
+
+
+def parse_header(data: Bytes, segment: int) -> SegmentHeader | None:
+    """Read the header of a segment; None when it is not whole."""
+    if len(data) < HEADER_BYTES:
+        return None
+    magic, version, _, number, first_seq, salt, key_id, key_salt, crc = _HEADER.unpack_from(data)
+    if magic != _MAGIC or crc != crc32c(bytes(data[: HEADER_BYTES - 4])) or number != segment:
+        return None
+    if version not in (_VERSION, _DERIVED_VERSION):
+        name = segment_name(segment)
+        raise UnknownFormat(
+            f"{name} has version {version}, this one reads up to {_DERIVED_VERSION}: use the version that wrote it"
+        )
+    return SegmentHeader(number, first_seq, salt, KeyRef(key_id, NO_SALT if version == _VERSION else key_salt))
+
+
+class SegmentReader:
+    """Reads records back: a bounded number of open files, encrypted frames decrypted whole."""
+
+    def __init__(self, disk: Disk, keys: Keys) -> None:
+        """Read from a disk with these keys."""
+        self._disk = disk
+        self._keys = keys
+        self._files: OrderedDict[int, int] = OrderedDict()
+        self._headers: dict[int, SegmentHeader] = {}
+        self._starts: dict[int, list[int]] = {}
+
+    def window(self, segment: int, offset: int, size: int, end: int) -> tuple[int, bytes]:
+        """Some bytes of a segment around a record, none at or after `end`, and the offset of the first."""
+        try:
+            fd = self._fd(segment)
+            if not self._headers[segment].key.is_plain:
+                return self._decrypted(segment, fd, offset)
+            return offset, self._disk.pread(fd, min(max(size, WINDOW_BYTES), end - offset), offset)
+        except OSError as error:
+            raise DamagedJournal(f"{segment_name(segment)} cannot be read at offset {offset}: {error}") from error
+
+    def forget(self, segment: int) -> None:
+        """Close a segment that is going."""
+        fd = self._files.pop(segment, None)
+        if fd is not None:
+            self._disk.close(fd)
+        self._headers.pop(segment, None)
+        self._starts.pop(segment, None)
+
+    def close(self) -> None:
+        """Close every file."""
+        for segment in list(self._files):
+            self.forget(segment)
+
+    def _fd(self, segment: int) -> int:
+        """An open file, the least recently used one being closed when there are too many."""
+        fd = self._files.get(segment)
+        if fd is not None:
+            self._files.move_to_end(segment)
+            return fd
+        fd = self._disk.open_read(segment_name(segment))
+        self._files[segment] = fd
+        header = parse_header(self._disk.pread(fd, HEADER_BYTES, 0), segment)
+        if header is None:
+            self.forget(segment)
+            raise DamagedJournal(f"{segment_name(segment)} has a damaged header: restore it from a backup")
+        self._headers[segment] = header
+        if len(self._files) > OPEN_FILES_MAX:
+            oldest, old_fd = self._files.popitem(last=False)
+            self._disk.close(old_fd)
+            self._headers.pop(oldest)
+        return fd
+
+    def _decrypted(self, segment: int, fd: int, offset: int) -> tuple[int, bytes]:
+        """The bodies of the encrypted frame that holds an offset."""
+        start = self._frame_start(segment, fd, offset)
+        head = self._disk.pread(fd, FRAME_HEADER_BYTES, start)
+        left = self._disk.size(segment_name(segment)) - start - FRAME_HEADER_BYTES
+        if len(head) == FRAME_HEADER_BYTES:
+            _, crc, body_len, index_len, seq, _, _, _, _ = _FRAME.unpack(head)
+            if body_len + index_len + TAG_BYTES <= left:
+                sealed = self._disk.pread(fd, body_len + index_len + TAG_BYTES, start + FRAME_HEADER_BYTES)
+                if crc == crc32c(sealed, crc32c(head[8:])):
+                    plain = self._headers[segment].opened(self._keys, seq, sealed, head[8:])
+                    return start + FRAME_HEADER_BYTES, plain[:body_len]
+        raise DamagedJournal(f"{segment_name(segment)} is damaged at {start}: restore it from a backup")
+
+    def _frame_start(self, segment: int, fd: int, offset: int) -> int:
+        """Where the frame that holds an offset begins; frames are found by walking their headers once."""
+        starts = self._starts.setdefault(segment, [HEADER_BYTES])
+        while starts[-1] < offset:
+            head = self._disk.pread(fd, FRAME_HEADER_BYTES, starts[-1])
+            if len(head) < FRAME_HEADER_BYTES or not head.startswith(FRAME_MAGIC):
+                break
+            body_len, index_len = struct.unpack_from("<II", head, 8)
+            starts.append(starts[-1] + FRAME_HEADER_BYTES + body_len + index_len + TAG_BYTES)
+        return starts[bisect_right(starts, offset) - 1]

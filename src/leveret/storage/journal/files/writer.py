@@ -1,0 +1,219 @@
+"""Puts sealed frames into segment files: the file side of a commit, one caller at a time.
+
+A write that finds no room is cut back and tried once more after the SPARE file has been given up; from then on the
+journal is `full`, publishes are refused, and acknowledgements use the room that the spare file had kept for them.
+Any other failure, and every failed sync, is passed on at once: it is never tried again, because the kernel may have
+marked the lost pages clean, and a second sync would report success.
+"""
+
+import secrets
+import threading
+from collections.abc import Callable
+
+from leveret.clock import ticks_us
+from leveret.core.histogram import Histogram
+from leveret.storage.disk import NO_ROOM, Bytes, Disk, write_all
+from leveret.storage.encryption import Cipher, sealed_frame
+from leveret.storage.journal.files.segments import ENCRYPTED, SegmentHeader, segment_name
+from leveret.storage.journal.journal import FileJournal
+from leveret.storage.journal.options import JournalOptions
+from leveret.storage.journal.records import Frame
+
+SPARE_NAME = "SPARE"
+SPACE_CHECK_BYTES = 16 << 20
+
+
+class Writer:
+    """The end of the log."""
+
+    def __init__(self, disk: Disk, journal: FileJournal, options: JournalOptions, clock: Callable[[], int]) -> None:
+        """Write what a journal seals."""
+        self._disk = disk
+        self._journal = journal
+        self._options = options
+        self._clock = clock
+        self._fd = -1
+        self._salt = 0
+        self._cipher: Cipher | None = None
+        self._sealed: tuple[int, bytes] | None = None  # a frame that was encrypted and is not written yet
+        self._unchecked_bytes = 0
+        self._space = threading.Lock()
+        self._interrupted = False
+        self._synced_ms = 0
+        self.may_sync = options.sync != "never"
+        self.syncs_always = options.sync == "always"
+        self.syncs = 0
+        self.sync_us = Histogram()
+        self.frame_entries = Histogram()
+        self.sync_through = 0
+        self.segment = 0
+        self.written = 0
+        self.synced = 0
+        self.bytes_written = 0
+
+    def resume(self, segment: int, salt: int, last_seq: int) -> None:
+        """Go on behind the last frame; segment 0 means that the next frame begins a new one."""
+        self.segment, self._salt = segment, salt
+        self.written = self.synced = last_seq
+        if segment:
+            self._fd = self._disk.open_append(segment_name(segment))
+        self._synced_ms = self._clock()
+
+    def commit(self, frame: Frame) -> None:
+        """Write a frame and make it as durable as was asked for."""
+        self.append(frame)
+        if frame.entries:
+            self.frame_entries.observe(frame.entries)
+        if self._sync_is_due(frame):
+            self.sync()
+
+    def append(self, frame: Frame) -> None:
+        """Write a frame, giving up the spare file if there is no other room.
+
+        The writer may be interrupted (a signal handler raises in the main thread); the frame then comes again, and
+        what there is of it is cut off first.
+        """
+        if frame.seq <= self.written:
+            return
+        if self._interrupted:
+            self._undo(frame)
+        self._interrupted = True
+        try:
+            self._write(frame)
+        except OSError as error:
+            if error.errno not in NO_ROOM or not self.give_up_spare():
+                raise
+            self._write(frame)
+        self.written = frame.seq
+        self._interrupted, self._sealed = False, None
+        self.bytes_written += frame.plain_bytes
+        self.account(frame.plain_bytes)
+
+    def account(self, written_bytes: int) -> None:
+        """Look at the free space when much was written, here or beside the log."""
+        self._unchecked_bytes += written_bytes
+        if self._unchecked_bytes >= SPACE_CHECK_BYTES:
+            self.check_space()
+
+    def sync(self) -> None:
+        """Make everything that was written durable."""
+        if self.synced < self.written:
+            began_us = ticks_us()
+            self._disk.datasync(self._fd)
+            self.sync_us.observe(ticks_us() - began_us)
+            self.syncs += 1
+            self.synced = self.written
+        self._synced_ms = self._clock()
+
+    def check_space(self) -> None:
+        """Compare the free space with the limits; refuse publishes before the disk is full, take them again after."""
+        with self._space:
+            self._check_space()
+
+    def _check_space(self) -> None:
+        """See check_space; both the writer and the housekeeper come here."""
+        self._unchecked_bytes = 0
+        free = self._disk.free_bytes()
+        if self._journal.full:
+            enough = max(2 * self._options.spare_bytes, self._options.disk_free_min_bytes)
+            if free >= enough and self.keep_spare():
+                self._journal.refuse_publishes(False)
+        elif free < self._options.disk_free_min_bytes:
+            self._journal.refuse_publishes(True)
+
+    def keep_spare(self) -> bool:
+        """Have the spare file; False when there is no room for it."""
+        size = self._options.spare_bytes
+        if size == 0 or (SPARE_NAME in self._disk.names() and self._disk.size(SPARE_NAME) >= size):
+            return True
+        fd = self._disk.open_append(SPARE_NAME)
+        try:
+            self._disk.allocate(fd, size)
+            self._disk.sync(fd)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            self._disk.unlink(SPARE_NAME)
+            return False
+        finally:
+            self._disk.close(fd)
+        return True
+
+    def give_up_spare(self) -> bool:
+        """Free the room that was kept for this moment; False when it is gone already."""
+        self._journal.refuse_publishes(True)
+        if SPARE_NAME not in self._disk.names():
+            return False
+        self._disk.unlink(SPARE_NAME)
+        return True
+
+    def close(self) -> None:
+        """Close the last segment."""
+        if self._fd >= 0:
+            self._disk.close(self._fd)
+            self._fd = -1
+
+    def _sync_is_due(self, frame: Frame) -> bool:
+        """Whether the frame just written is to be synced now: by the mode, or because a caller needs it."""
+        if self.synced < self.sync_through <= self.written:
+            return True
+        if frame.plain_bytes == 0:
+            return False  # it says nothing that could be lost
+        if self._options.sync == "interval":
+            waited_ms = self._clock() - self._synced_ms
+            return not 0 <= waited_ms < self._options.interval_ms
+        return self.syncs_always
+
+    def _write(self, frame: Frame) -> None:
+        """Append a frame to its segment; leave nothing of it when there is no room."""
+        if frame.segment != self.segment:
+            self._begin_segment(frame)
+        try:
+            write_all(self._disk, self._fd, self._bytes(frame))
+        except OSError as error:
+            if error.errno in NO_ROOM:
+                self._disk.truncate(self._fd, frame.offset)
+            raise
+
+    def _bytes(self, frame: Frame) -> Bytes:
+        """A frame as it lies in its segment; one that comes again is not encrypted again: its nonce is used once."""
+        if self._sealed is not None and self._sealed[0] == frame.seq:
+            return self._sealed[1]
+        frame.finish(self._salt, 0 if self._cipher is None else ENCRYPTED, self.synced)
+        if self._cipher is None:
+            return frame.checked()
+        self._sealed = frame.seq, sealed_frame(self._cipher, self._salt, frame)
+        return self._sealed[1]
+
+    def _undo(self, frame: Frame) -> None:
+        """Remove what an interrupted write left."""
+        if frame.segment == self.segment:
+            self._disk.truncate(self._fd, frame.offset)
+        elif segment_name(frame.segment) in self._disk.names():
+            self._disk.unlink(segment_name(frame.segment))
+
+    def _begin_segment(self, frame: Frame) -> None:
+        """Create the segment that a frame is the first of; it is used only once it is durable."""
+        # Only the last segment may have a torn tail: what lies in this one must be durable before there is a next.
+        self.sync()
+        self.check_space()
+        keys = self._options.keys
+        header = SegmentHeader(frame.segment, frame.seq, secrets.randbits(32), keys.new_key())
+        name = segment_name(frame.segment)
+        fd = self._disk.open_append(name)
+        try:
+            write_all(self._disk, fd, header.pack())
+        except OSError as error:
+            self._disk.close(fd)
+            if error.errno in NO_ROOM:
+                self._disk.unlink(name)
+            raise
+        try:
+            self._disk.sync(fd)
+            self._disk.sync_dir()
+        except OSError:
+            self._disk.close(fd)
+            raise
+        self.close()
+        self._cipher, self._sealed = None if header.key.is_plain else header.cipher(keys), None
+        self._fd, self._salt, self.segment = fd, header.salt, frame.segment

@@ -1,0 +1,266 @@
+"""A shard of a store in PostgreSQL, open: taken over, recovered, and written to for as long as no other owner takes it.
+
+    journal = FileJournal(options, clock)
+    state = ...the broker, which appends to the journal...
+    store = TableStore(table, journal, state, threading.Lock(), clock, options)
+
+The journal is the one that files have: it fills frames and knows the place of every record. A segment has the same
+bytes in a table as in a file, a row for its header and one for each frame, so that checkpoints, compaction, archives
+and everything that reads them are the same as well.
+"""
+
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+from leveret.clock import US_PER_S, ticks_us
+from leveret.core.errors import InvalidArgument, JournalError, JournalFailed, StoreUnreachable
+from leveret.core.ports import State
+from leveret.storage.encryption import KeyRef
+from leveret.storage.journal.checkpoint import Checkpoint, packed_checkpoint
+from leveret.storage.journal.commit import Lock, stop_process
+from leveret.storage.journal.compaction import Names, archive_bytes
+from leveret.storage.journal.files.meta import Meta, new_meta, packed_meta, parse_meta
+from leveret.storage.journal.files.recovery import Recovered, play_bytes
+from leveret.storage.journal.journal import FileJournal
+from leveret.storage.journal.options import JournalOptions
+from leveret.storage.journal.postgres.bounded_reads import Questions, asked
+from leveret.storage.journal.postgres.reader import TableReader
+from leveret.storage.journal.postgres.recovery import TableRecovery
+from leveret.storage.journal.postgres.stream_table import Beside
+from leveret.storage.journal.postgres.table import Shard, Table, Unknown
+from leveret.storage.journal.postgres.writer import RETRY_S, RETRY_S_MAX, TableWriter, fenced
+from leveret.storage.journal.replay import Mentions
+from leveret.storage.journal.store import COPIED_BYTES, Archiver, Store
+
+ROW_BYTES_MAX = 256 << 20
+"""Of a frame: PostgreSQL holds no value of a GiB, and copies one several times on its way."""
+OPEN_PATIENCE_S = 5.0
+CLOSE_PATIENCE_S = 10.0
+"""How long a store that is opened or closed waits for a database that does not answer."""
+
+
+def owner_name() -> str:
+    """Who opens a store: the machine and the process, and what tells this opening from any other."""
+    return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:12]}"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Who takes over a shard, and at which epoch; None: at the next one."""
+
+    owner: str
+    epoch: int | None = None
+
+
+class TableStore(Store):
+    """One shard that this process owns."""
+
+    watched = True
+
+    def __init__(
+        self,
+        table: Table,
+        journal: FileJournal,
+        state: State,
+        lock: Lock,
+        clock: Callable[[], int],
+        options: JournalOptions,
+        *,
+        claim: Claim | None = None,
+        threaded: bool = True,
+        on_failure: Callable[[JournalFailed], None] = stop_process,
+        on_durable: Callable[[int], None] | None = None,
+        names: Names = lambda numbers: {},
+        pause: Callable[[float], object] | None = None,
+    ) -> None:
+        """Take over the shard, recover the state, and begin to commit."""
+        if options.sync != "always":
+            raise InvalidArgument(f"a store in PostgreSQL is always synced, not {options.sync}: leave sync as it is")
+        super().__init__(journal, state, lock, options, names)
+        self._table = table
+        self.questions = Questions()
+        self._reader = TableReader(table, options.keys, self.questions)
+        self._writer = TableWriter(table, journal, options, pause)
+        self._impatience: threading.Timer | None = None
+        journal.frame_bytes_max = ROW_BYTES_MAX
+        try:
+            shard = self._take(claim or Claim(owner_name()), packed_meta(new_meta(clock())), pause)
+            self.epoch = shard.epoch
+            self.meta = replace(parse_meta(shard.meta), oldest=shard.oldest)
+            self._check_keys()
+            self.recovered = self._recovered(shard, clock)
+            self._note_keys()
+        except BaseException:
+            self._release()
+            raise
+        self.start(self._writer, threaded, on_failure, on_durable)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the last frame is not written yet, while attempts go on."""
+        return self._writer.trouble
+
+    def _segment_key(self, segment: int) -> KeyRef:
+        """See Store."""
+        return self._reader.header(segment).key
+
+    def save_meta(self, meta: Meta) -> None:
+        """See Store."""
+        if not asked(self._table.set_meta, packed_meta(meta)):
+            raise self._writer.fenced()
+        self.meta = meta
+
+    def opened(self) -> None:
+        """See Store."""
+        self.questions.hurry()
+
+    def store_beside(self, beside: Beside) -> None:
+        """Store the changes of another part in the transactions of frames from now on."""
+        self._writer.beside = beside
+
+    def housekeep(self) -> bool:
+        """See that no other owner has taken over; checkpoint when it is time, compact a little."""
+        self._check_owner()
+        return super().housekeep()
+
+    def confirm_owner(self) -> None:
+        """See Store."""
+        if asked(self._table.barrier) is None:
+            raise self.commit.fail(self._writer.fenced())
+
+    def _check_owner(self) -> None:
+        """Stop when there is a newer owner: one that has nothing to write would not hear of it."""
+        try:
+            shard = self._table.shard()
+        except Unknown as unknown:
+            self.questions.away = str(unknown)
+            return
+        except JournalFailed as error:
+            raise self.commit.fail(error) from error
+        self.questions.away = None
+        if shard.epoch != self.epoch:
+            raise self.commit.fail(fenced(shard))
+
+    def is_owner(self) -> bool:
+        """Whether no other owner has taken over; raises StoreUnreachable when the database does not say."""
+        try:
+            return self._table.shard().epoch == self.epoch
+        except Unknown as error:
+            raise StoreUnreachable(f"PostgreSQL does not say who owns the shard: {error}") from None
+
+    def compact(self, budget_bytes: int = COPIED_BYTES, forced: bool = False) -> bool:
+        """See Store; how large segments are is asked first, while no thread waits for the lock."""
+        # Of an unknown size an estimate is made, and the next look may know better.
+        with self._loudly(), suppress(Unknown):
+            for number in range(self.meta.oldest, self._writer.segment):
+                if number not in self._sizes:
+                    self._sizes[number] = self._table.end(number)
+        return super().compact(budget_bytes, forced)
+
+    def sizes(self) -> dict[int, int]:
+        """The bytes of each segment, as far as they are known."""
+        return {**self._sizes, self.journal.segment: self.journal.offset}
+
+    def hurry(self) -> None:
+        """See Store: a database that does not answer is not waited for for long."""
+        if self._impatience is None:
+            self._impatience = threading.Timer(CLOSE_PATIENCE_S, self._writer.give_up)
+            self._impatience.daemon = True
+            self._impatience.start()
+
+    def close(self) -> None:
+        """Commit the rest, take a checkpoint and let go, in a hurry."""
+        self.hurry()
+        super().close()
+
+    def abandon(self) -> None:
+        """Let go as a killed process does; what is under way may become durable, or not."""
+        self._writer.give_up()
+        super().abandon()
+
+    def _take(self, claim: Claim, meta: str, pause: Callable[[float], object] | None) -> Shard:
+        """Take over the shard; try again while the database does not answer, but not for long.
+
+        Attempts take their time, too: other nodes, which may reach it, try only when this one gives up.
+        """
+        began_us, paused_s, wait_s = ticks_us(), 0.0, RETRY_S
+        while True:
+            try:
+                shard = self._table.takeover(claim.epoch, claim.owner, meta)
+            except Unknown as unknown:
+                if max(paused_s, (ticks_us() - began_us) / US_PER_S) >= OPEN_PATIENCE_S:
+                    raise StoreUnreachable(f"the store in PostgreSQL cannot be opened: {unknown}") from unknown
+                (pause or threading.Event().wait)(wait_s)
+                paused_s, wait_s = paused_s + wait_s, min(2 * wait_s, RETRY_S_MAX)
+            else:
+                if shard is None:
+                    raise self._writer.fenced()
+                return shard
+
+    def _recovered(self, shard: Shard, clock: Callable[[], int]) -> Recovered:
+        """Recover; what looks like damage may be what a newer owner has done meanwhile."""
+        try:
+            return self._recover(shard, clock)
+        except JournalError:
+            now = asked(self._table.shard)
+            if now.epoch != shard.epoch:
+                raise fenced(now) from None
+            raise
+
+    def _recover(self, shard: Shard, clock: Callable[[], int]) -> Recovered:
+        """Bring the state up to what the table holds; prepare the end of the log."""
+        began_ms = clock()
+        found = TableRecovery(self._table, self._reader, self.state, self.options.keys, shard).run()
+        segment, offset, seq = found.position
+        live = self.state.recovered(began_ms)
+        self.journal.begin(seq + 1, segment, offset, self._reader, live, found.placed)
+        self._writer.resume(segment if found.last else 0, found.last.salt if found.last else 0, seq)
+        self._sizes: dict[int, int] = {}
+        found.seconds = max(0, clock() - began_ms) / 1000
+        return found
+
+    def _write_checkpoint(self, checkpoint: Checkpoint) -> bool:
+        """See Store."""
+        try:
+            counts = self._table.save(checkpoint.position.seq, packed_checkpoint(checkpoint, self.options.keys))
+        except Unknown:
+            return False
+        if not counts:
+            raise self.commit.fail(self._writer.fenced())
+        return True
+
+    def _archivable(self, segment: int) -> tuple[Mentions, Archiver]:
+        """See Store."""
+        data = self._reader.whole(segment)
+        mentions = Mentions()
+        play_bytes(data, segment, self.options.keys, mentions)
+        return mentions, partial(archive_bytes, data, segment)
+
+    def _remove(self, segment: int) -> bool:
+        """See Store."""
+        try:
+            removed = self._table.remove(segment)
+        except Unknown:
+            return False
+        if not removed:
+            raise self.commit.fail(self._writer.fenced())
+        self.meta = replace(self.meta, oldest=segment + 1)
+        with self.lock:
+            self.journal.forget(segment)
+            self._reader.forget(segment)
+            self._sizes.pop(segment, None)
+        return True
+
+    def _release(self) -> None:
+        """End the connections; others may have taken over long before."""
+        self._table.close()
+        self.questions.close()
+        if self._impatience is not None:
+            self._impatience.cancel()
+            self._impatience.join()

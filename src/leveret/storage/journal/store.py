@@ -1,0 +1,243 @@
+"""A log, open: the journal, its commits, checkpoints and compaction, wherever its segments lie.
+
+FileStore (storage/journal/files/store.py) keeps them in a directory, TableStore (storage/journal/postgres/store.py) in
+PostgreSQL. A caller that uses the state holds the lock meanwhile. `housekeep` is to be called now and then; it does a
+bounded piece of work and waits for the disk, but never while it holds the lock.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from leveret.core.errors import JournalFailed
+from leveret.core.histogram import Histogram
+from leveret.core.ports import State
+from leveret.storage.encryption import KeyRef
+from leveret.storage.journal.checkpoint import Checkpoint, Position
+from leveret.storage.journal.commit import Commit, FrameWriter, Lock, ThreadedCommit
+from leveret.storage.journal.compaction import Names, is_worth_copying
+from leveret.storage.journal.files.meta import Meta
+from leveret.storage.journal.files.recovery import Recovered
+from leveret.storage.journal.journal import FileJournal
+from leveret.storage.journal.options import JournalOptions
+from leveret.storage.journal.replay import Mentions
+
+Archiver = Callable[[str, dict[int, str]], object]
+"""Writes a segment to a directory, with the names of its queues."""
+COPIED_BYTES = 4 << 20
+"""What one step of compaction copies while it holds the lock."""
+DRAINING_SHARE_MAX = 0.9
+"""A segment that lost more than a tenth of what lived in it between two looks is given time."""
+
+
+class Store(ABC):
+    """One open log; those that open it set `meta` and `recovered`, then call `start`."""
+
+    meta: Meta
+    recovered: Recovered
+    commit: Commit
+    watched = False
+    """Whether it needs attention even when nothing happens."""
+
+    def __init__(self, journal: FileJournal, state: State, lock: Lock, options: JournalOptions, names: Names) -> None:
+        """Nothing is open yet."""
+        self.journal = journal
+        self.state = state
+        self.lock = lock
+        self.options = options
+        self.archive_problem: OSError | None = None
+        self.names = names
+        self._checkpoint_at_bytes = options.checkpoint_bytes
+        self.drains = False
+        """Whether the oldest segment was left to empty by itself at the last look."""
+        self._oldest = 0, 0  # the oldest segment and what lived in it at the last look
+
+    def start(
+        self,
+        writer: FrameWriter,
+        threaded: bool,
+        on_failure: Callable[[JournalFailed], None],
+        on_durable: Callable[[int], None] | None,
+    ) -> None:
+        """Begin to commit."""
+        self._frames = writer
+        kind = ThreadedCommit if threaded else Commit
+        self.commit = kind(self.journal, writer, self.lock, on_failure, on_durable)
+        if isinstance(self.commit, ThreadedCommit):
+            self.commit.start()
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing becomes durable just now, if that may pass; a disk fails for good."""
+        return None
+
+    @property
+    def syncs(self) -> int:
+        """How often the log was synced since it was opened: shared by the callers that waited meanwhile."""
+        return self._frames.syncs
+
+    @property
+    def sync_us(self) -> Histogram:
+        """How long those syncs took, in microseconds."""
+        return self._frames.sync_us
+
+    @property
+    def frame_entries(self) -> Histogram:
+        """How much went into one commit: entries of publishes, deliveries, settlements and definitions."""
+        return self._frames.frame_entries
+
+    @property
+    def bytes_written(self) -> int:
+        """Bodies and entries that were written since it was opened."""
+        return self._frames.bytes_written
+
+    def _check_keys(self) -> None:
+        """Refuse to open what needs a key that was not given."""
+        self.options.keys.require(map(bytes.fromhex, self.meta.keys))
+
+    def _note_keys(self) -> None:
+        """Have the key that writes in META before it encrypts something.
+
+        A store that an earlier version has encrypted may need every key that was given.
+        """
+        keys, known = self.options.keys, self.meta.keys
+        if keys and not known and self.recovered.segments:
+            known = tuple(key_id.hex() for key_id in keys)
+        if keys and keys.writing.hex() not in known:
+            known = (keys.writing.hex(), *known)
+        if known != self.meta.keys:
+            self.save_meta(replace(self.meta, keys=known))
+
+    def housekeep(self) -> bool:
+        """Checkpoint when it is time, compact a little; True when there is more to do."""
+        if self._frames.bytes_written >= self._checkpoint_at_bytes:
+            self.checkpoint()
+        self.drains = self._drains()
+        return not self.drains and self.compact()
+
+    def _drains(self) -> bool:
+        """Whether the oldest segment empties quickly by itself: what leaves anyway need not be copied."""
+        segment, before = self._oldest
+        with self.lock:
+            live = self.journal.counts()[0].get(self.meta.oldest, 0)
+            room = not self.journal.full
+        self._oldest = self.meta.oldest, live
+        return room and segment == self.meta.oldest and 0 < live < DRAINING_SHARE_MAX * before
+
+    def foreign_segments(self) -> list[int]:
+        """The segments that the first key does not encrypt, oldest first; none of them is being written."""
+        keys = self.options.keys
+        numbers = range(self.meta.oldest, self.journal.segment)
+        return [number for number in numbers if not keys.is_current(self._segment_key(number))]
+
+    def compact(self, budget_bytes: int = COPIED_BYTES, forced: bool = False) -> bool:
+        """Do a step towards removing the oldest segment; True when there is more to do now.
+
+        If it is forced, however much lives in the segment.
+        """
+        segment = self.meta.oldest
+        with self._loudly():
+            with self.lock:
+                if segment >= self.journal.segment or not (forced or self._is_worth_copying(segment)):
+                    return False
+                if not self.state.relocate(segment, budget_bytes):
+                    self.commit.kick()
+                    return True
+                seq = self.commit.barrier()
+            self.commit.wait(seq)
+            return self._archive(segment) and self._remove(segment)
+
+    def _archive(self, segment: int) -> bool:
+        """Hand a segment over before it goes; an archive that fails keeps it, and says why."""
+        if self.options.archive_dir is None:
+            return True
+        mentions, archive = self._archivable(segment)
+        with self.lock:
+            names = self.names(mentions.queues)
+        try:
+            archive(self.options.archive_dir, names)
+        except OSError as error:
+            self.archive_problem = error
+            return False
+        self.archive_problem = None
+        return True
+
+    def checkpoint(self) -> bool:
+        """Write the whole state; False when there was no room for it."""
+        with self.lock:
+            seq = self.commit.barrier()
+            position = Position(self.journal.segment, self.journal.offset, seq)
+            placed = dict(self.journal.counts()[1])
+            snapshot = self.state.snapshot()
+        self._checkpoint_at_bytes = self._frames.bytes_written + self.options.checkpoint_bytes
+        self.commit.wait(seq)
+        with self._loudly():
+            return self._write_checkpoint(Checkpoint(position, placed, snapshot))
+
+    def close(self) -> None:
+        """Commit the rest, take a checkpoint, and let go of the log."""
+        try:
+            if self.commit.failed is None:
+                self.commit.flush()
+                self.checkpoint()
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the log as a killed process does: without a commit and without a checkpoint."""
+        self.commit.stop()
+        self._release()
+
+    def _is_worth_copying(self, segment: int) -> bool:
+        """Whether the oldest segment should go."""
+        sizes = {number: size for number, size in self.sizes().items() if number < self.journal.segment}
+        return is_worth_copying(segment, *self.journal.counts(), sizes)
+
+    @contextmanager
+    def _loudly(self) -> Iterator[None]:
+        """An error of the disk or the database, whatever was being done, ends the journal."""
+        try:
+            yield
+        except (OSError, JournalFailed) as error:
+            raise self.commit.fail(error) from error
+
+    @abstractmethod
+    def _segment_key(self, segment: int) -> KeyRef:
+        """The key of a segment."""
+
+    @abstractmethod
+    def save_meta(self, meta: Meta) -> None:
+        """Store META durably, in the place of the one before."""
+
+    @abstractmethod
+    def opened(self) -> None:
+        """Everything is recovered: from now on a record is read while others wait for the lock."""
+
+    @abstractmethod
+    def hurry(self) -> None:
+        """It is about to be closed: let no caller wait for a commit for ever."""
+
+    @abstractmethod
+    def confirm_owner(self) -> None:
+        """Raise when another owner has taken over."""
+
+    @abstractmethod
+    def sizes(self) -> dict[int, int]:
+        """The bytes of each segment."""
+
+    @abstractmethod
+    def _write_checkpoint(self, checkpoint: Checkpoint) -> bool:
+        """Write a checkpoint durably; False when there is no room for it."""
+
+    @abstractmethod
+    def _archivable(self, segment: int) -> tuple[Mentions, Archiver]:
+        """The queues that a segment mentions, and what writes it to an archive."""
+
+    @abstractmethod
+    def _remove(self, segment: int) -> bool:
+        """Remove a segment in which nothing lives; False when that has to wait."""
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Let others in."""

@@ -1,0 +1,99 @@
+"""Where the partitions of streams lie: a directory each, by the number of the stream and that of the partition.
+
+    streams/17/0/       the first partition of stream 17
+
+A directory is made before the definition of its stream is durable, and removed after its deletion is: what a crash
+leaves in between has no definition, and goes when the broker is opened. A broker on PostgreSQL has tables instead
+(table_home.py).
+"""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Protocol
+
+from leveret.storage.disk import Disk
+from leveret.storage.stream.memory import MemoryDisk
+
+
+class Home(Protocol):
+    """Directories for streams."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing waits for the next frame of the journal; what is in files does not."""
+
+    def partition(self, stream: int, number: int) -> Disk:
+        """The directory of one partition, made if need be."""
+
+    def numbers(self) -> list[int]:
+        """The streams that have directories."""
+
+    def sync(self, stream: int) -> None:
+        """Make the directories of a stream durable."""
+
+    def remove(self, stream: int) -> None:
+        """Remove a stream with everything in it."""
+
+    def tidy(self) -> None:
+        """Do what had to wait."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+class Directories:
+    """What directories have in common: nothing of them waits for anybody else."""
+
+    settled = True
+
+    def tidy(self) -> None:
+        """See Home."""
+
+    def close(self) -> None:
+        """See Home."""
+
+
+class MemoryHome(Directories):
+    """Directories in memory."""
+
+    def partition(self, stream: int, number: int) -> Disk:
+        """See Home."""
+        return MemoryDisk()
+
+    def numbers(self) -> list[int]:
+        """See Home."""
+        return []
+
+    def sync(self, stream: int) -> None:
+        """See Home."""
+
+    def remove(self, stream: int) -> None:
+        """See Home."""
+
+
+class FileHome(Directories):
+    """Directories on a real file system."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Use a directory, which is made with the first stream."""
+        self._path = Path(path)
+
+    def partition(self, stream: int, number: int) -> Disk:
+        """See Home."""
+        return Disk(self._path / str(stream) / str(number))
+
+    def numbers(self) -> list[int]:
+        """See Home."""
+        if not self._path.exists():
+            return []
+        return sorted(int(entry.name) for entry in os.scandir(self._path) if entry.name.isdigit())
+
+    def sync(self, stream: int) -> None:
+        """See Home: from the stream up to the directory that this one is in."""
+        for directory in (self._path / str(stream), self._path, self._path.parent):
+            Disk(directory).sync_dir()
+
+    def remove(self, stream: int) -> None:
+        """See Home."""
+        shutil.rmtree(self._path / str(stream), ignore_errors=True)

@@ -1,0 +1,1 @@
+"""Streams in files: segments, their indexes, recovery, repair and verification."""

@@ -1,0 +1,222 @@
+"""Opening a stream: from its files to what was durable, and a last segment that can be appended to.
+
+Segments before the last one were durable as a whole before there was a next: their index must speak of all of them,
+or is made anew from every byte. In the last one, everything after its index is read again. A bad block is one that is
+not whole, has another salt than its segment, or does not go on where the one before ended:
+
+    in the last segment, nothing after it proves that it was durable     a torn write: cut
+    in the last segment, and a later block says that it was durable      damage: refuse
+    anywhere else; a segment is missing; offsets have a gap              damage: refuse
+
+What was written after the last index may be in the page cache only: after a failed sync its pages count as clean, so
+syncing them again does nothing. It is therefore written anew, into a segment of its own that begins where the index
+ends (and takes the place of a segment that the index says nothing about); then the old segment is cut there. What a
+database has stored is durable and whole, so there nothing is cut or written anew.
+"""
+
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from leveret.core.errors import DamagedJournal, PreconditionFailed
+from leveret.storage.disk import NO_ROOM, TEMPORARY, Disk, write_all
+from leveret.storage.encryption import Keys
+from leveret.storage.stream.blocks import Head, records_in
+from leveret.storage.stream.files.search import PIECE_BYTES, Blocks
+from leveret.storage.stream.files.segments import (
+    HEADER_BYTES,
+    REMEDY,
+    Segment,
+    Share,
+    bases,
+    pack_header,
+    parse_header,
+    segment_name,
+)
+from leveret.storage.stream.index import SUFFIX, Index, Rows, index_name, read_index, write_index
+from leveret.storage.stream.producers import Producers
+from leveret.storage.stream.sealing import opened
+
+
+@dataclass
+class Recovered:
+    """What a directory holds."""
+
+    segments: list[Segment] = field(default_factory=list)
+    last: Index | None = None
+    torn_bytes: int = 0
+    read_again_bytes: int = 0
+    checkpoint_bytes: int = 0
+    """How much of the last segment its index speaks of; 0 when it has none."""
+    lost_records: int = 0
+    """What a repair could not save."""
+
+
+class Scan:
+    """Reads a segment block by block from a position on, and adds to its index what it finds."""
+
+    def __init__(self, disk: Disk, index: Index, keys: Keys) -> None:
+        """Go on where the index ends."""
+        self._disk = disk
+        self._index = index
+        self._keys = keys
+        self._size = disk.size(index.segment.name)
+
+    def run(self, last: bool) -> int:
+        """Read up to the end, or up to a torn write; give what is left after it."""
+        segment = self._index.segment
+        fd = self._disk.open_read(segment.name)
+        try:
+            blocks = Blocks(self._disk, fd, self._size, segment.salt)
+            while segment.size < self._size:
+                found = blocks.at(segment.size)
+                if found is None or found[1].first != segment.end:
+                    self._refuse_damage(blocks, last)
+                    break
+                self._note(*found)
+        finally:
+            self._disk.close(fd)
+        return self._size - segment.size
+
+    def _note(self, data: bytes, head: Head) -> None:
+        """Take a block into the index."""
+        producers = {}
+        if head.names_producers:
+            records = records_in(*opened(self._keys, data, head)) or ()
+            producers = {record.producer: record.sequence for record in records if record.producer}
+        self._index.add(head, len(data), producers)
+
+    def _refuse_damage(self, blocks: Blocks, last: bool) -> None:
+        """Refuse a bad block if it was durable once: a later one may say so."""
+        segment = self._index.segment
+        if not last or any(head.synced > segment.end for _, _, head in blocks.after(segment.size)):
+            raise DamagedJournal(f"{segment.name} is damaged at offset {segment.size}: {REMEDY}")
+
+
+def recover(disk: Disk, share: Share, keys: Keys) -> Recovered:
+    """Read what a directory holds, and leave a log that can be appended to."""
+    _remove_leftovers(disk)
+    found = bases(disk)
+    result = Recovered()
+    producers = Producers()
+    for base, following in pairwise(found):
+        index = _known(disk, base, producers, share, keys)
+        _check_sealed(disk, index, following, keys)
+        producers = index.producers
+        result.segments.append(index.segment)
+    if found:
+        _recover_last(disk, _known(disk, found[-1], producers, share, keys), share, keys, result)
+    return result
+
+
+def _remove_leftovers(disk: Disk) -> None:
+    """Remove what died in its creation, and indexes of segments that are gone."""
+    for name in [name for name in disk.names() if name.endswith(TEMPORARY)]:
+        disk.unlink(name)
+    found = bases(disk)
+    indexed = bases(disk, SUFFIX)
+    for base in set(indexed) - set(found):
+        disk.unlink(index_name(base))
+    if found and found[-1] not in indexed and disk.size(segment_name(found[-1])) <= HEADER_BYTES:
+        name = segment_name(found[-1])
+        if parse_header(disk.read_all(name), found[-1]) is None:
+            disk.unlink(name)
+            disk.sync_dir()
+
+
+def _known(disk: Disk, base: int, producers: Producers, share: Share, keys: Keys) -> Index:
+    """The index of a segment as far as it was written; an empty one when it is missing."""
+    name = segment_name(base)
+    fd = disk.open_read(name)
+    try:
+        header = parse_header(disk.pread(fd, HEADER_BYTES, 0), base)
+    finally:
+        disk.close(fd)
+    if header is None:
+        raise DamagedJournal(f"{name} is damaged at offset 0: {REMEDY}")
+    salt, written_as = header
+    if written_as != share:
+        raise PreconditionFailed(
+            f"{name} is partition {written_as.partition} of {written_as.partitions}, not {share.partition} of "
+            f"{share.partitions}: open the stream with the number of partitions that it was made with"
+        )
+    index = read_index(disk, base, keys)
+    if index is None:
+        return Index(Segment(base, salt, base), Rows(), producers.copy())
+    if index.segment.salt != salt:
+        raise DamagedJournal(f"{index_name(base)} is not the index of {name}: remove it, and it is made anew")
+    if disk.size(name) < index.segment.size:
+        raise DamagedJournal(f"{name} is cut before offset {index.segment.size}: {REMEDY}")
+    return index
+
+
+def _check_sealed(disk: Disk, index: Index, following: int, keys: Keys) -> None:
+    """Refuse a segment that does not reach to the next one."""
+    segment = index.segment
+    if segment.end < following:
+        Scan(disk, index, keys).run(last=False)
+        write_index(disk, index, keys)
+    if segment.end != following:
+        raise DamagedJournal(
+            f"{segment.name} ends with record {segment.end}, the next segment begins with {following}: {REMEDY}"
+        )
+    if disk.size(segment.name) > segment.size:
+        # The rest was written anew into the next segment, and then there was no time to cut it here.
+        _cut(disk, segment)
+
+
+def _recover_last(disk: Disk, index: Index, share: Share, keys: Keys, result: Recovered) -> None:
+    """Read the end of the last segment again, and write it anew."""
+    segment = index.segment
+    durable = replace(segment)
+    if index_name(segment.base) in disk.names():
+        result.checkpoint_bytes = segment.size
+    result.torn_bytes = Scan(disk, index, keys).run(last=disk.tears)
+    result.read_again_bytes = segment.size - durable.size
+    result.segments.append(segment)
+    result.last = index
+    if result.read_again_bytes == 0 or not disk.tears:
+        if result.torn_bytes:
+            _cut(disk, segment)
+        return
+    try:
+        _copy_end(disk, segment, durable, share)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        # All that can be done on a full disk.
+        _remove_leftovers(disk)
+        _cut(disk, segment)
+        return
+    disk.rename(segment_name(durable.end) + TEMPORARY, segment_name(durable.end))
+    disk.sync_dir()
+    moved = Index(Segment(durable.end, segment.salt, durable.end), Rows(), index.producers)
+    Scan(disk, moved, keys).run(last=False)
+    result.last = moved
+    result.segments[-1] = moved.segment
+    if durable.end > durable.base:
+        _cut(disk, durable)
+        result.segments.insert(-1, durable)
+        result.checkpoint_bytes = 0
+
+
+def _copy_end(disk: Disk, old: Segment, durable: Segment, share: Share) -> None:
+    """Copy what the index does not speak of into a segment that has no name yet, durably."""
+    source, target = disk.open_read(old.name), disk.open_append(segment_name(durable.end) + TEMPORARY)
+    try:
+        write_all(disk, target, pack_header(durable.end, old.salt, share))
+        for position in range(durable.size, old.size, PIECE_BYTES):
+            write_all(disk, target, disk.pread(source, min(PIECE_BYTES, old.size - position), position))
+        disk.sync(target)
+    finally:
+        disk.close(source)
+        disk.close(target)
+
+
+def _cut(disk: Disk, segment: Segment) -> None:
+    """Cut a file where its segment ends."""
+    fd = disk.open_append(segment.name)
+    try:
+        disk.truncate(fd, segment.size)
+        disk.sync(fd)
+    finally:
+        disk.close(fd)

@@ -1,0 +1,1 @@
+"""Streams in PostgreSQL: partitions as tables, with the calls of a directory."""

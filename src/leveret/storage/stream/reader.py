@@ -1,0 +1,252 @@
+"""Reads a stream from an offset on, in large pieces, one after the other.
+
+A reader keeps its file open: a segment that retention removes meanwhile is read to its end. It holds nothing between
+two calls but its place.
+"""
+
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from leveret.core.consumer_arguments import FILTERS_MAX
+from leveret.core.errors import DamagedJournal, InvalidArgument
+from leveret.storage.disk import Disk
+from leveret.storage.encryption import Keys
+from leveret.storage.stream.blocks import HEAD_BYTES, Head, Record, block_bytes, read_head, records_in
+from leveret.storage.stream.files.segments import HEADER_BYTES, REMEDY, Segment, holding, parse_header
+from leveret.storage.stream.index import Index, Rows, read_index
+from leveret.storage.stream.sealing import opened
+
+if TYPE_CHECKING:
+    from leveret.storage.stream.log import Log
+
+PIECE_BYTES = 1 << 20
+AHEAD_BYTES = 4 << 20
+"""What is read from a slow disk at once, for a caller that cannot wait for it."""
+
+
+class Readable(Protocol):
+    """What can be read like a log."""
+
+    disk: Disk
+    keys: Keys
+    segments: list[Segment]
+
+    @property
+    def committed(self) -> int:
+        """The offset after the last record that may be read."""
+
+    @property
+    def first_offset(self) -> int:
+        """The offset of the oldest record."""
+
+    @property
+    def last_index(self) -> Index | None:
+        """The index of the last segment, if it is in memory."""
+
+    def opened(self, segment: Segment, position: int) -> "SegmentFile | None":
+        """A segment from a position on; None: it was removed or replaced meanwhile, so look for it again."""
+
+
+class SegmentFile:
+    """One segment that is open for reading."""
+
+    def __init__(self, disk: Disk, segment: Segment, position: int = HEADER_BYTES) -> None:
+        """Read from a position on, at which a block begins."""
+        self._disk = disk
+        self.segment = segment
+        self.position = position
+        self._fd = disk.open_read(segment.name)
+        if disk.tears:  # a file, which may have been replaced (resealing.py)
+            header = parse_header(disk.pread(self._fd, HEADER_BYTES, 0), segment.base)
+            if header is not None and header[0] != segment.salt:
+                disk.close(self._fd)
+                raise FileNotFoundError(f"{segment.name} was replaced by another one")
+
+    def piece(self) -> bytes:
+        """Some whole blocks, or what there is of them."""
+        left = self.segment.size - self.position
+        data = self._disk.pread(self._fd, min(PIECE_BYTES, left), self.position)
+        claimed = block_bytes(data, 0)
+        if not data:
+            raise self.damage(0)
+        if len(data) < claimed <= left:
+            data = self._disk.pread(self._fd, claimed, self.position)
+        return data
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether the next piece comes without waiting for the disk."""
+        return self._disk.is_cached(self._fd, min(PIECE_BYTES, self.segment.size - self.position), self.position)
+
+    def head(self, data: bytes, at: int) -> Head | None:
+        """The header of a block in a piece; None when the piece ends within it."""
+        claimed = block_bytes(data, at)
+        left = self.segment.size - self.position - at
+        if at and (claimed > len(data) - at or len(data) - at < HEAD_BYTES) and claimed <= left:
+            return None
+        head = read_head(data, at, self.segment.salt)
+        if head is None:
+            raise self.damage(at)
+        return head
+
+    def damage(self, at: int) -> DamagedJournal:
+        """What to say about a bad block."""
+        return DamagedJournal(f"{self.segment.name} is damaged at offset {self.position + at}: {REMEDY}")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._disk.close(self._fd)
+
+
+def rows_of(log: Readable, segment: Segment) -> Rows:
+    """The index of a segment: that of the last one is in memory, others are read."""
+    if log.last_index is not None and log.last_index.segment is segment:
+        return log.last_index.rows
+    index = read_index(log.disk, segment.base, log.keys)
+    return index.rows if index is not None and index.segment.salt == segment.salt else Rows()
+
+
+class Reader:
+    """A place in a stream, moving forward."""
+
+    def __init__(
+        self, log: "Log", offset: int, wanted: Collection[bytes] | None = None, match_unfiltered: bool = False
+    ) -> None:
+        """Start at an offset: the oldest record if it is gone, the next one if it is yet to come."""
+        if wanted is not None and len(wanted) > FILTERS_MAX:
+            raise InvalidArgument(f"a reader looks for up to {FILTERS_MAX} filter values, not {len(wanted)}")
+        self._log = log
+        self._wanted = None if wanted is None else frozenset(wanted)
+        self._match_unfiltered = match_unfiltered
+        self._file: SegmentFile | None = None
+        self._read_ahead: SegmentFile | None = None
+        self._read_until = 0
+        self.offset = min(max(offset, log.first_offset), log.committed)
+
+    @property
+    def at_end(self) -> bool:
+        """Whether there is nothing more to read now."""
+        return self.offset >= self._log.committed
+
+    def read(self) -> list[Record]:
+        """The records of the next piece that match; none when none of them do, or at the end."""
+        records: list[Record] = []
+        offset = self.offset
+        for data, head in self.blocks():
+            found = records_in(data, head, offset, 0, self._wanted, self._match_unfiltered)
+            if found is None:
+                raise self.damage(head)
+            records += found
+        return records
+
+    def blocks(self) -> list[tuple[bytes, Head]]:
+        """The blocks of the next piece that may match, readable, with the bytes that they are in; none at the end."""
+        file = self._open()
+        if file is None:
+            return []
+        data = self._log.shared_piece(file)
+        blocks: list[tuple[bytes, Head]] = []
+        at = 0
+        while at < len(data):
+            try:
+                head = file.head(data, at)
+            except DamagedJournal:
+                if not blocks:
+                    raise
+                break  # what was good comes first
+            if head is None or head.first >= self._log.committed:
+                break
+            if self._may_match(head):
+                blocks.append(opened(self._log.keys, data, head))
+            at = head.end
+            self.offset = max(self.offset, head.first + head.count)
+        file.position += at
+        return blocks
+
+    def missing(self) -> Callable[[], None] | None:
+        """What to do elsewhere, once, so that `blocks` need not wait for the disk; None when it need not."""
+        file = self._open()
+        if file is None or self._is_near(file) or file.is_cached:
+            return None
+        self._read_ahead, self._read_until = file, file.position + AHEAD_BYTES
+        return partial(read_ahead, self._log.disk, file.segment.name, file.position)
+
+    def _is_near(self, file: SegmentFile) -> bool:
+        """Whether the next piece was read ahead, or is the end of the log, which was written just now."""
+        if file is self._read_ahead and file.position < self._read_until:
+            return True
+        at_end = file.segment is self._log.segments[-1] and file.segment.size - file.position < PIECE_BYTES
+        return at_end and self._log.disk.keeps_end
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _may_match(self, head: Head) -> bool:
+        """Whether a block may have something that is asked for."""
+        if head.first + head.count <= self.offset or head.is_lost:
+            return False
+        return self._wanted is None or head.may_match(self._wanted, self._match_unfiltered)
+
+    def damage(self, head: Head) -> DamagedJournal:
+        """What to say about a block whose records are not as long as they say."""
+        assert self._file is not None, "a block was read from it"
+        return DamagedJournal(f"{self._file.segment.name} is damaged at record {head.first}: {REMEDY}")
+
+    def _open(self) -> SegmentFile | None:
+        """The file that holds the next record; None at the end of the stream."""
+        if self.at_end:
+            return None
+        if self._file is not None and self.offset < self._file.segment.end:
+            return self._file
+        self.close()
+        while self._file is None:
+            self.offset = max(self.offset, self._log.first_offset)
+            segment = holding(self._log.segments, self.offset)
+            assert segment is not None
+            position = HEADER_BYTES
+            if self.offset > segment.base:
+                position = rows_of(self._log, segment).before_offset(self.offset)
+            # When retention removed it just now: go on with what is the oldest then.
+            self._file = self._log.opened(segment, position)
+        return self._file
+
+
+def read_ahead(disk: Disk, name: str, position: int) -> None:
+    """Bring a part of a segment into memory, for one who reads it soon; retention may have removed it."""
+    with suppress(FileNotFoundError):
+        fd = disk.open_read(name)
+        try:
+            for at in range(position, position + AHEAD_BYTES, PIECE_BYTES):
+                disk.pread(fd, PIECE_BYTES, at)
+        finally:
+            disk.close(fd)
+
+
+def offset_at(log: Readable, timestamp_ms: int) -> int:
+    """The offset of the first record of a time or later; that of the next one when there is none."""
+    file = None
+    while file is None:
+        segment = next((segment for segment in log.segments if segment.last_ms >= timestamp_ms), None)
+        if segment is None:
+            return log.committed
+        file = log.opened(segment, rows_of(log, segment).before_time(timestamp_ms))
+    try:
+        while file.position < file.segment.size:
+            data = file.piece()
+            at = 0
+            while at < len(data) and (head := file.head(data, at)) is not None:
+                if head.last_ms >= timestamp_ms and not head.is_lost:
+                    records = records_in(*opened(log.keys, data, head), 0, timestamp_ms)
+                    if not records:
+                        raise file.damage(at)
+                    return min(records[0].offset, log.committed)
+                at = head.end
+            file.position += at
+    finally:
+        file.close()
+    return file.segment.end

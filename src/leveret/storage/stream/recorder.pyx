@@ -1,0 +1,236 @@
+"""Takes the messages of a stream: chooses the partition of each and appends it there.
+
+    x-partition-key         header: messages with the same one are in the same partition, in their order
+    x-stream-filter-value   header: readers may ask for some values only
+    x-producer, x-sequence  headers: what a producer sends again is not taken twice
+    x-stream-offset         and x-stream-partition, headers of what was read from some stream: not kept
+
+Without a key it is the routing key; straight to the stream, where that is only its name, a producer has one partition
+and all others take turns. The rows of a batch have a producer without such headers (Author); they take turns by their
+number, so that each is in the same partition whenever it comes.
+"""
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport uint32_t, uint64_t
+
+from leveret.core.message cimport BLOB
+from leveret.core.ports cimport Content, message_of, parts_of
+from leveret.core.streams cimport Author, Recorder
+from leveret.storage.stream.appender cimport Appender
+
+from leveret.core.consumer_arguments import OFFSET, PARTITION
+from leveret.core.errors import InvalidArgument, QueueNotFound
+from leveret.core.exchanges.hashing import bytes_of, stable_hash
+from leveret.core.message import restored
+from leveret.core.properties import content as content_of
+from leveret.core.properties import decode_header
+from leveret.storage.stream.cursor import LogCursor
+from leveret.storage.stream.reader import offset_at
+from leveret.storage.stream.starts import start_named
+
+KEY = "x-partition-key"
+FILTER = "x-stream-filter-value"
+PRODUCER = "x-producer"
+SEQUENCE = "x-sequence"
+LABEL_BYTES_MAX = 255
+SEQUENCE_MAX = (1 << 63) - 1
+READ = (OFFSET, PARTITION)
+"""Headers that readers are given: a client that publishes what it has read does not say where it is now."""
+_NAMES = tuple(name.encode() for name in (KEY, FILTER, PRODUCER, *READ))
+
+cdef enum:
+    FLAGS_AT = 12           # in a content header
+    HAS_HEADERS = 0x20      # in the first byte of its flags
+    TOGETHER = 256          # rows of a batch that are neighbours in a partition, too
+    PLACES_MAX = 10_000     # keys are chosen by clients; a full cache is cleared
+
+
+cdef class Labels:
+    """What the headers of a message say to a stream."""
+
+    cdef bytes key
+    cdef bytes filter_value
+    cdef bytes producer
+    cdef uint64_t sequence
+    cdef bint read              # it comes from a stream
+
+
+cdef Labels NO_LABELS = Labels()
+NO_LABELS.filter_value = NO_LABELS.producer = b""
+
+
+cdef Labels labels_of(Content* content):
+    """Read the headers, if there are any that matter here."""
+    cdef bytes header
+    if content.header_len <= FLAGS_AT or not content.header[FLAGS_AT] & HAS_HEADERS:
+        return NO_LABELS
+    header = PyBytes_FromStringAndSize(<const char*>content.header, content.header_len)
+    if not any([name in header for name in _NAMES]):
+        return NO_LABELS
+    return read_labels(decode_header(header).headers or {})
+
+
+cdef Labels read_labels(dict headers):
+    """What these headers say; refuses what makes no sense."""
+    cdef Labels labels = Labels()
+    labels.read = any([name in headers for name in READ])
+    labels.key = bytes_of(headers[KEY]) if KEY in headers else None
+    labels.filter_value = label(headers, FILTER)
+    labels.producer = label(headers, PRODUCER)
+    if labels.producer:
+        sequence = headers.get(SEQUENCE)
+        if type(sequence) is bool or not isinstance(sequence, int) or not 0 <= sequence <= SEQUENCE_MAX:
+            raise InvalidArgument(f"the header {SEQUENCE} is the number of a producer's record, 0 to {SEQUENCE_MAX}")
+        labels.sequence = sequence
+    return labels
+
+
+def check_labels(dict headers not None) -> None:
+    """Refuse headers that no stream takes, before any record of a batch is appended."""
+    read_labels(headers)
+
+
+def label(dict headers, str name) -> bytes:
+    """A short text from a header; empty when it is not there."""
+    value = headers.get(name, "")
+    found = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+    if not isinstance(found, bytes) or len(found) > LABEL_BYTES_MAX:
+        raise InvalidArgument(f"the header {name} is a text of up to {LABEL_BYTES_MAX} bytes")
+    return found
+
+
+cdef class StreamRecorder(Recorder):
+    """The partitions of one stream, as its queue in the core knows them."""
+
+    cdef readonly object queue          # leveret.core.queue.Queue
+    cdef readonly list logs             # leveret.storage.stream.log.Log of each partition
+    cdef public bint dirty              # something was appended since the last commit
+    cdef public bint closed
+    cdef list noted                     # where the owner finds those that are dirty
+    cdef Author author                  # of all streams of a broker
+    cdef object fetch                   # the body of a pointer into the blob store
+    cdef dict places                    # key -> partition
+    cdef uint32_t turn
+
+    def __init__(self, queue, list logs not None, list noted not None, fetch, Author author not None) -> None:
+        self.queue = queue
+        self.logs = logs
+        self.noted = noted
+        self.fetch = fetch
+        self.author = author
+        self.places = {}
+
+    cdef int record(self, Content* content, uint64_t now_ms) except -1:
+        """See Recorder."""
+        cdef Labels labels
+        cdef Appender log
+        cdef bytes producer
+        cdef uint64_t sequence
+        if self.closed:
+            raise QueueNotFound(f"stream '{self.queue.name}' was deleted: declare it again")
+        labels = labels_of(content)
+        if content.flags & BLOB or labels.read:
+            return self.record_changed(content, now_ms)
+        self.partition = self.place(content, labels) if len(self.logs) > 1 else 0
+        log = <Appender>self.logs[self.partition]
+        producer, sequence = labels.producer, labels.sequence
+        if not producer:
+            producer, sequence = self.author.producer, self.author.sequence
+        self.repeated = not log.take(content, now_ms, labels.filter_value, producer, sequence)
+        self.offset = log.next_offset - 1
+        if not self.dirty:
+            self.dirty = True
+            self.noted.append(self)
+        return 0
+
+    cdef int record_changed(self, Content* content, uint64_t now_ms) except -1:
+        """Append it with its body, which was put away before anybody knew of the stream, and without a foreign offset."""
+        cdef Content whole
+        message = message_of(content)
+        properties = message.properties
+        if properties.headers:
+            properties.headers = {name: value for name, value in properties.headers.items() if name not in READ}
+        body = self.fetch(message.body) if content.flags & BLOB else message.body
+        wire, header_len = content_of(properties, body)
+        message = restored(message.route, wire, header_len, enqueued_ms=content.enqueued_ms)
+        parts_of(message, &whole)
+        whole.flags &= ~BLOB
+        return self.record(&whole, now_ms)
+
+    cdef uint32_t place(self, Content* content, Labels labels) except? 0xFFFFFFFF:
+        """The partition of a message."""
+        cdef bytes key = labels.key
+        cdef uint32_t exchange_len = content.route[0]
+        if key is None and exchange_len:
+            key = PyBytes_FromStringAndSize(
+                <const char*>content.route + 2 + exchange_len, content.route_len - 2 - exchange_len
+            )
+        if key is None and labels.producer:
+            key = labels.producer
+        if key is None and self.author.producer:
+            return <uint32_t>(self.author.sequence // TOGETHER % <uint64_t>len(self.logs))
+        if key is None:
+            self.turn = (self.turn + 1) % <uint32_t>len(self.logs)
+            return self.turn
+        found = self.places.get(key)
+        if found is None:
+            if len(self.places) >= PLACES_MAX:
+                self.places.clear()
+            found = self.places[key] = stable_hash(key) % len(self.logs)
+        return found
+
+    @property
+    def length(self) -> int:
+        """See Recorder."""
+        return sum([log.committed - log.first_offset for log in self.logs])
+
+    @property
+    def size_bytes(self) -> int:
+        """See Recorder."""
+        return sum([log.size_bytes for log in self.logs])
+
+    @property
+    def partitions(self) -> int:
+        """See Recorder."""
+        return len(self.logs)
+
+    def figures(self) -> list[dict[str, int]]:
+        """See Recorder."""
+        return [
+            {
+                "partition": number,
+                "first_offset": log.first_offset,
+                "committed_offset": log.committed - 1,
+                "messages": log.committed - log.first_offset,
+                "size_bytes": log.size_bytes,
+                "segments": len(log.segments),
+            }
+            for number, log in enumerate(self.logs)
+        ]
+
+    @property
+    def behind(self) -> bool:
+        """Whether publishers should wait for the disk."""
+        return any([log.behind for log in self.logs])
+
+    # What consumer groups ask (leveret.core.consumer_groups)
+
+    def earliest(self, partition: int) -> int:
+        """The offset of the oldest record."""
+        return self.logs[partition].first_offset
+
+    def latest(self, partition: int) -> int:
+        """The offset after the newest record."""
+        return self.logs[partition].committed
+
+    def at(self, partition: int, timestamp_ms: int) -> int:
+        """The offset of the first record of a time or later."""
+        return offset_at(self.logs[partition], timestamp_ms)
+
+    def cursor(self, partition, start, now_ms, wanted=None, match_unfiltered=False) -> LogCursor:
+        """See Recorder."""
+        log = self.logs[partition]
+        start = start_named(start)
+        least = start.value if start.kind == "offset" else 0
+        reader = log.reader(log.find(start, now_ms), wanted, match_unfiltered)
+        return LogCursor(partition, reader, least, wanted, match_unfiltered)

@@ -1,0 +1,272 @@
+"""All streams of a broker: opened with it, committed together with its journal, retained, removed.
+
+    under the lock of the broker       recorder_of, drop, forget, take, committed, expire
+    by the thread that commits         commit
+    by the housekeeper                 retain, remove
+
+What goes to the disk has a lock of its own, so that a segment is not removed while the next one is begun.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+from leveret.core.broker import Broker
+from leveret.core.consumer_groups import ConsumerGroups
+from leveret.core.errors import DamagedJournal, JournalFailed, TooMany
+from leveret.core.queue import Queue
+from leveret.core.queue_types import STREAM
+from leveret.core.streams import Author
+from leveret.storage.stream.directory import Home
+from leveret.storage.stream.files.segments import Segment, Share
+from leveret.storage.stream.log import Log
+from leveret.storage.stream.options import StreamOptions
+from leveret.storage.stream.recorder import StreamRecorder
+
+LOGS_MAX = 10_000
+"""Partitions of all streams: each has an open file."""
+
+Fetch = Callable[[bytes], bytes]
+"""The body that a pointer into the blob store names."""
+
+
+def no_blobs(pointer: bytes) -> bytes:
+    """The bodies of a broker in memory are where they are."""
+    raise AssertionError("only a broker on files puts bodies away")
+
+
+class StreamStore:
+    """The streams of one broker; Streams of leveret.core.streams is what the core sees of it."""
+
+    def __init__(
+        self,
+        core: Broker,
+        home: Home,
+        options: StreamOptions,
+        fetch: Fetch = no_blobs,
+    ) -> None:
+        """Open every stream that a core has, and remove what no stream owns."""
+        self._core = core
+        self._home = home
+        self._options = options
+        self._fetch = fetch
+        self._disk = threading.Lock()
+        self._noted: list[StreamRecorder] = []
+        self._taken: list[StreamRecorder] = []
+        self._owed = False  # something waits for a frame that no caller has asked for
+        self._unsynced: list[int] = []
+        self._gone: list[StreamRecorder] = []
+        self._recorders: dict[int, StreamRecorder] = {}
+        self._logs = 0
+        self.author = Author()
+        core.streams = self
+        streams = [queue for queue in core.queues.values() if queue.policy.queue_type == STREAM]
+        try:
+            for queue in streams:
+                queue.recorder = self.recorder_of(queue)
+        except BaseException:
+            self.abandon()
+            raise
+        self._unsynced.clear()
+        self.groups = ConsumerGroups(core)
+        self.lost_records = sum(log.recovered.lost_records for recorder in self for log in recorder.logs)
+        if not options.salvage:
+            for number in set(home.numbers()) - self._recorders.keys():
+                home.remove(number)
+
+    def __iter__(self) -> Iterator[StreamRecorder]:
+        """Every stream."""
+        return iter(list(self._recorders.values()))
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._recorders)
+
+    # What the core asks
+
+    def recorder_of(self, queue: Queue) -> StreamRecorder:
+        """See Streams of the core."""
+        count = queue.policy.partitions
+        if self._logs + count > LOGS_MAX:
+            raise TooMany(f"there are {self._logs} partitions of streams, the limit is {LOGS_MAX}: delete some")
+        options = replace(self._options, segment_bytes=self._segment_bytes(queue))
+        logs: list[Log] = []
+        try:
+            for number in range(count):
+                disk = self._home.partition(queue.id, number)
+                logs.append(Log(disk, options, Share(number, count), on_failure=_nobody))
+        except BaseException as error:
+            for log in logs:
+                log.abandon()
+            if isinstance(error, DamagedJournal):
+                raise DamagedJournal(f"stream '{queue.name}', partition {len(logs)}: {error}") from error
+            raise
+        recorder = StreamRecorder(queue, logs, self._noted, self._fetch, self.author)
+        self._recorders[queue.id] = recorder
+        self._unsynced.append(queue.id)
+        self._logs += count
+        return recorder
+
+    def _segment_bytes(self, queue: Queue) -> int:
+        """How large the segments of a stream are."""
+        return max(queue.policy.segment_bytes or self._options.segment_bytes, self._options.segment_bytes_min)
+
+    def drop(self, queue: Queue) -> None:
+        """See Streams of the core."""
+        recorder = self._recorders.pop(queue.id)
+        recorder.closed = True
+        self._logs -= recorder.partitions
+        self._gone.append(recorder)
+        self.groups.delete_stream(queue.vhost, queue.name)
+
+    def forget(self, producer: bytes) -> None:
+        """See Streams of the core."""
+        for recorder in self:
+            for log in recorder.logs:
+                log.forget(producer)
+
+    # Committing
+
+    @property
+    def dirty(self) -> bool:
+        """Whether something was appended since the last commit began."""
+        return self._owed or bool(self._noted)
+
+    @property
+    def behind(self) -> bool:
+        """Whether so much waits to be written that publishers should wait."""
+        return any(recorder.behind for recorder in (*self._noted, *self._taken))
+
+    def take(self) -> None:
+        """Choose what the next commit is about; what an interrupted one was about is still in it."""
+        self._owed = False
+        noted = self._noted[:]
+        self._noted.clear()
+        for recorder in noted:
+            recorder.dirty = False
+            if recorder not in self._taken:
+                self._taken.append(recorder)
+
+    def commit(self, now_ms: int) -> int:
+        """Make durable what was taken; give about how many bytes that was. DiskFull: it can be tried again."""
+        written = 0
+        with self._disk:
+            for number in self._unsynced[:]:
+                self._home.sync(number)
+                self._unsynced.remove(number)
+            for recorder in [each for each in self._taken if not each.closed]:
+                for log in [each for each in recorder.logs if each.next_offset > each.committed]:
+                    written += log.unwritten_bytes
+                    with _as_disk_errors():
+                        log.write(now_ms)
+        return written
+
+    def committed(self) -> None:
+        """What was taken is durable: those who wait for it can read on."""
+        if not self._home.settled:
+            self._owed = True  # some of it was written after its frame had been sent: the next one has it
+            return
+        taken, self._taken = self._taken, []
+        for recorder in taken:
+            if not recorder.closed:
+                for log in recorder.logs:
+                    log.reveal()
+                recorder.queue.grown()
+
+    def commit_now(self, now_ms: int) -> None:
+        """All at once, for a broker in memory."""
+        self.take()
+        self.commit(now_ms)
+        self.committed()
+
+    # Housekeeping
+
+    @property
+    def has_gone(self) -> bool:
+        """Whether files of deleted streams are left."""
+        return bool(self._gone)
+
+    def take_gone(self) -> list[StreamRecorder]:
+        """Those that were deleted; their files may go once that is durable."""
+        gone, self._gone = self._gone, []
+        return gone
+
+    def remove(self, gone: list[StreamRecorder]) -> None:
+        """Remove the files of streams whose deletion is durable."""
+        with self._disk:
+            for recorder in gone:
+                for log in recorder.logs:
+                    log.abandon()
+                self._home.remove(recorder.queue.id)
+
+    def retain(self, now_ms: int) -> None:
+        """Remove what is too old or too much, sync what an interval owes, and free what was kept for tails."""
+        for recorder in self:
+            policy = recorder.queue.policy
+            with self._disk, _as_disk_errors():
+                for log in () if recorder.closed else recorder.logs:
+                    log.resize(self._segment_bytes(recorder.queue))
+                    log.sync_if_due(now_ms)
+                    log.retain(now_ms, policy.max_age_ms, policy.max_length_bytes)
+                    log.forget_shared()
+        with self._disk:
+            self._home.tidy()
+        if not self._home.settled:
+            self._owed = True
+
+    def foreign_segments(self) -> tuple[list[tuple[StreamRecorder, Log, Segment]], set[bytes]]:
+        """Segments of files that the first key does not encrypt; and the master keys of those that are in a database.
+
+        Nothing is written any more to the former. The latter go with the retention of their streams.
+        """
+        found: list[tuple[StreamRecorder, Log, Segment]] = []
+        kept: set[bytes] = set()
+        for recorder in [each for each in self if not each.closed]:
+            for log in recorder.logs:
+                if log.disk.tears:
+                    with self._disk, _as_disk_errors():
+                        log.leave_foreign()
+                    found += [(recorder, log, segment) for segment, _ in log.foreign_segments()]
+                else:
+                    kept |= {key.key_id for _, key in log.foreign_segments()}
+        return found, kept
+
+    def reseal(self, recorder: StreamRecorder, log: Log, segment: Segment) -> None:
+        """Encrypt a segment by the first key; one that was removed meanwhile is not missed."""
+        if not recorder.closed:
+            with suppress(FileNotFoundError), _as_disk_errors():
+                log.reseal(segment, self._disk)
+
+    def close(self, now_ms: int) -> None:
+        """Commit the rest and let go of the files; those that were abandoned are left alone."""
+        with self._disk:
+            for recorder in [each for each in self if not each.closed]:
+                recorder.closed = True
+                for log in recorder.logs:
+                    log.close(now_ms)
+            self._owed = not self._home.settled
+            self._home.close()
+
+    def abandon(self) -> None:
+        """Let go of the files and leave everything as it is."""
+        with self._disk:
+            for recorder in self:
+                recorder.closed = True
+                for log in recorder.logs:
+                    log.abandon()
+            self._home.close()
+
+
+@contextmanager
+def _as_disk_errors() -> Iterator[None]:
+    """Tell a failure as the error of the disk that it came from: the journal fails with it."""
+    try:
+        yield
+    except JournalFailed as failed:
+        cause = failed.__cause__
+        raise cause if isinstance(cause, OSError) else OSError(str(failed)) from failed
+
+
+def _nobody(failure: JournalFailed) -> None:
+    """The committing caller gets the failure, and reports it."""

@@ -1,0 +1,123 @@
+"""The port for SQS of one of two nodes, without a port: what tests of a single server ask, asked of a cluster."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import leveret
+from leveret.cluster.catalog.catalog import Catalog
+from leveret.cluster.catalog.runtime import CatalogGuard
+from leveret.cluster.forwarding.sqs import NodeService
+from leveret.cluster.node import Node
+from leveret.cluster.shards.shard import Shard
+from leveret.config import ServerOptions
+from leveret.core.errors import LeveretError
+from leveret.embedded.broker import Broker
+from leveret.protocols.http.request import Request
+from leveret.protocols.http.response import Response
+from leveret.protocols.sqs.call import Answer
+from leveret.runtime.options import options_of
+from leveret.security.ratelimit import RateLimit
+from leveret.server.node_edges import NodeEdges
+from tests.cluster.cluster import SHARDS, Served
+from tests.cluster.coordination.memory_log import MemoryLog
+from tests.cluster.peer import KEYS
+from tests.protocols.sqs.world import World
+
+
+class Member:
+    """A node whose clock is that of the test."""
+
+    def __init__(self, name: str, world: "NodeWorld") -> None:
+        self.catalog = Catalog(world.log, name, SHARDS)
+        guard = CatalogGuard(self.catalog.replica.broker, self.catalog.replica.lock, world.clock)
+        self.front = Served(broker=Broker(guard, options_of({}), b"nobody knows"))
+        self.node = Node(name, "test", KEYS, self.catalog, self.front.server.hub, world)
+        told: dict[str, Any] = {f"sqs_{each}": value for each, value in world.told.items()}
+        options = ServerOptions(**{"sqs_auth": "off", **told})
+        self.edges = NodeEdges(options, self.front.broker, self.front.access, self.node.decide)
+        self.edges.join(self.node)
+        self.shards: list[Served] = []
+
+    def serve(self, home: str, clock: leveret.ManualClock) -> None:
+        served = Served(self.front.access, broker=leveret.open(clock=clock))
+        self.shards.append(served)
+        self.node.prepare(home, served.broker.guard.core)
+        self.node.serve(Shard(home, served.server.hub, self.edges.furnish(home, served.broker)))
+
+    async def stop(self) -> None:
+        for home in list(self.node.shards):
+            self.node.forsake(home)
+        await self.node.stop()
+        for served in (self.front, *self.shards):
+            await served.close()
+
+
+class Answering(NodeService):
+    """A service whose refusals are answers, also late ones: elsewhere the HTTP server makes them so."""
+
+    def __call__(self, request: Request) -> Answer:
+        answer = super().__call__(request)
+        return self._told(answer) if isinstance(answer, Awaitable) else answer
+
+    async def _told(self, answer: Awaitable[Response]) -> Response:
+        try:
+            return await answer
+        except LeveretError as error:
+            return self.refuse(error)
+
+
+class NodeWorld(World):
+    """Requests come to one node, at first to a; each has half of the queues."""
+
+    def __init__(self, path: str | None = None, limit: RateLimit | None = None, **settings: Any) -> None:
+        self.told = settings
+        self.log = MemoryLog()
+        self.addresses: dict[str, tuple[str, int]] = {}
+        super().__init__(path, limit, **settings)
+
+    def open(self) -> None:
+        self._runner.run(self._start())
+
+    async def _start(self) -> None:
+        self.members = {name: Member(name, self) for name in "ab"}
+        for name, member in self.members.items():
+            self.addresses[name] = ("127.0.0.1", await member.node.start("127.0.0.1", 0))
+        for shard in range(SHARDS):
+            self.members["ab"[shard % 2]].serve(str(shard), self.clock)
+        while not all(member.node.links for member in self.members.values()):
+            await asyncio.sleep(0.01)
+        self.ask("a")
+
+    def ask(self, name: str) -> None:
+        """Let requests come to a node from now on."""
+        asked = self.members[name]
+        self.broker, self.access = asked.front.broker, asked.front.access
+        self.desk, self.account = asked.edges.desk, asked.edges.account
+        self.service = Answering(asked.edges.account, self.throttle, asked.node)
+
+    async def _stop(self) -> None:
+        for member in self.members.values():
+            await member.stop()
+
+    def close(self) -> None:
+        self._runner.run(self._stop())
+
+    def later(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        for member in self.members.values():
+            for served in member.shards:
+                with served.broker.guard:
+                    pass
+        super().later(0)
+
+    # What nodes ask
+
+    def owner_of(self, home: str) -> str | None:
+        return "ab"[int(home) % 2]
+
+    def address_of(self, node: str) -> tuple[str, int] | None:
+        return self.addresses.get(node)
+
+    def nodes(self) -> list[str]:
+        return list(self.addresses)

@@ -1,0 +1,34 @@
+"""Streams over AMQP of a broker on PostgreSQL."""
+
+from typing import Any
+
+import pytest
+
+from leveret.storage.stream.postgres import pages
+from tests.protocols.amqp.client import World
+from tests.protocols.amqp.test_streams import bodies, consume, declare, publish
+
+
+def test_old_records_in_a_database_are_fetched_elsewhere(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "PAGE_BYTES", 1 << 10)
+    monkeypatch.setattr(pages, "PAGES_MAX", 4)
+    first = World(path=store_url)
+    client = first.client()
+    declare(client)
+    sent = [str(number) * 50 for number in range(100)]
+    publish(client, *sent)
+    first.close()
+    second = World(path=store_url)
+    fetched = []
+    elsewhere = second.hub.elsewhere
+
+    def fetch(job: Any, done: Any) -> None:
+        fetched.append(job)
+        elsewhere(job, done)
+
+    monkeypatch.setattr(second.hub, "elsewhere", fetch)
+    client = second.client()
+    consume(client, x_stream_offset="first")
+    assert bodies(client) == sent
+    assert fetched
+    second.close()

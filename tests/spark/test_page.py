@@ -1,0 +1,163 @@
+"""The page, its plots and the lines for a terminal, without Spark."""
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from leveret.observability.alert_rules import RULES
+from leveret.spark.report import svg, wording
+from leveret.spark.report.findings import Findings
+from leveret.spark.report.page import page
+from leveret.spark.report.period import span
+from leveret.spark.report.service import Objective
+from leveret.spark.report.summary import summary
+
+START = datetime(2026, 1, 1, 12, tzinfo=UTC)
+EVIL = '<script>alert("x")</script>'
+FIGURES = (
+    "messages", "acked", "dead", "redelivered_share", "error_share", "depth_end", "depth_max", "oldest_open_ms",
+    "in_time_share", "waiting_p50_ms", "waiting_p95_ms", "waiting_p99_ms", "processing_p50_ms", "processing_p95_ms",
+    "processing_p99_ms",
+)  # fmt: skip
+
+
+def queue(name: str, **figures: Any) -> dict[str, Any]:
+    """The figures of a queue."""
+    return {"vhost": "/", "queue": name, **dict.fromkeys(FIGURES), **figures}
+
+
+def findings() -> Findings:
+    """A report of three hours on two queues, one of them with a name that means harm."""
+    covered = span(START, START + timedelta(hours=2, minutes=30), "hour")
+    hours = covered.starts()
+    waited = {"waiting_p50_ms": 5.0, "waiting_p95_ms": 2500.0, "waiting_p99_ms": 90_000.0}
+    history = [
+        {"vhost": "/", "queue": "orders", "period": hour, "depth_max": 10 + place, "depth_avg": 4.5}
+        for place, hour in enumerate(hours)
+    ]
+    totals = [{"period": hours[1], "published": 7200, "acked": 3600, "failed": 0, "dead": 36}]
+    rule = RULES[0]
+    alert = {"rule": rule.name, "severity": rule.severity, "limit": rule.limit, "unit": rule.unit, "vhost": "/"}
+    alert |= {"queue": EVIL, "worst": 12_345.0, "worst_at": hours[1], "periods": 1}
+    priority = {"vhost": "/", "queue": "orders", **waited}
+    added = ("messages", "published", "acked", "dead", "taken", "redelivered", "judged", "in_time", "open", "failed")
+    return Findings(
+        covered,
+        Objective(2000, 0.9),
+        2,
+        {"queues": 2, **dict.fromkeys(added, 0), "messages": 12_345, "judged": 8, "in_time": 6},
+        [queue("orders", messages=5, acked=4, depth_max=12, in_time_share=0.75, **waited), queue(EVIL, messages=1)],
+        history,
+        {
+            "totals": totals,
+            "alerts": [alert],
+            "dead_letters": [{"vhost": "/", "queue": "orders", "period": hours[0], "reason": "rejected", "dead": 3}],
+            "priorities": [{**priority, "priority": 0, "starved": True}, {**priority, "priority": 5, "starved": False}],
+        },
+    )
+
+
+class Balance(HTMLParser):
+    """Notes elements that are not closed, and everything that would be loaded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.loaded: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.loaded += [str(value) for name, value in attrs if name in ("src", "href", "srcset")]
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_loads_nothing() -> None:
+    text = page(findings())
+    parser = Balance()
+    parser.feed(text)
+    assert (parser.open, parser.loaded) == ([], [])
+    assert not re.search(r"https?:|url\(|@import", text)
+    assert "script" not in parser.tags
+
+
+def test_names_from_outside_stay_names() -> None:
+    text = page(findings())
+    assert EVIL not in text
+    assert "&lt;script&gt;alert" in text
+
+
+def test_every_rule_is_on_the_page_whether_it_fired_or_not() -> None:
+    text = page(findings())
+    assert all(rule.name in text for rule in RULES)
+    assert text.count(">quiet<") == len(RULES) - 1
+    assert "12.3k messages" in text
+
+
+def test_every_plot_tells_those_who_do_not_see_it() -> None:
+    plots = re.findall(r"<svg.*?</svg>", page(findings()))
+    assert len(plots) >= 5
+    for plot in plots:
+        tree = ElementTree.fromstring(plot)
+        assert tree.get("role") == "img"
+        assert tree.get("aria-label") == tree.findtext("title") != ""
+        assert tree.findtext("desc")
+
+
+def test_sections_without_anything_to_show_are_left_out() -> None:
+    text = page(replace(findings(), tables={}, queues=[], history=[]))
+    assert "Consumers" not in text
+    assert "Depth</h2>" not in text
+
+
+def test_the_terminal_gets_a_table_and_the_alerts() -> None:
+    lines = summary(findings()).splitlines()
+    assert lines[0].startswith("2026-01-01 12:00:00 to 2026-01-01 14:30:00 UTC: 12.3k messages in 2 queues")
+    assert lines[2].split()[:2] == ["Queue", "Messages"]
+    assert lines[-1].startswith(f"WARNING queue_depth: {EVIL} 12.3k messages (limit 10k messages)")
+
+
+def test_lines_stay_inside_of_the_plot() -> None:
+    plot = ElementTree.fromstring(svg.lines("t", ["a", "b", "c"], [svg.Series("s", [0, None, 7.5])], wording.number))
+    points = next(element for element in plot if element.tag == "polyline").get("points") or ""
+    found = [tuple(map(float, point.split(","))) for point in points.split()]
+    assert len(found) == 2
+    assert all(svg.LEFT <= x <= svg.WIDTH and svg.TOP <= y <= svg.HEIGHT - svg.BOTTOM for x, y in found)
+
+
+@pytest.mark.parametrize(
+    ("highest", "ticks"), [(0, [0, 1]), (1, [0, 1]), (7, [0, 2, 4, 6, 8]), (110, [0, 50, 100, 150])]
+)
+def test_axes_of_counts_end_at_round_numbers(highest: float, ticks: list[float]) -> None:
+    assert svg.scale(highest, 1.0)[1] == ticks
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (wording.number(None), "-"),
+        (wording.number(0.125), "0.125"),
+        (wording.number(1234), "1,234"),
+        (wording.number(1_234_567), "1.23M"),
+        (wording.duration(0.5), "0.5 ms"),
+        (wording.duration(90_000), "1.5 min"),
+        (wording.share(1.0), "100 %"),
+        (wording.share(0.99999), "99.99 %"),
+        (wording.label({"vhost": "shop", "queue": "orders"}), "shop/orders"),
+        (wording.short("q" * 100), "q" * (wording.LABEL_MAX - 1) + "…"),
+    ],
+)
+def test_figures_for_people(text: str, expected: str) -> None:
+    assert text == expected

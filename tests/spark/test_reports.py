@@ -1,0 +1,240 @@
+"""The tables of a report, on literal rows whose figures can be counted by hand."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from leveret.core.errors import InvalidArgument, NotFound
+from leveret.observability.alert_rules import RULES
+from leveret.spark.columns import spark_schema
+from leveret.spark.events import EVENTS
+from leveret.spark.report.findings import rows_of
+from leveret.spark.report.history import alerts
+from leveret.spark.report.period import PERIODS_MAX, span
+from leveret.spark.report.service import Objective
+from leveret.spark.report.tables import Sources, extent, make
+from tests.spark.history import at
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MINUTE_MS = 60_000
+TAGS = (
+    "vhost string, queue string, queue_id bigint, seq bigint, "
+    "x_death array<struct<queue:string,reason:string,exchange:string,count:bigint,time:timestamp>>, tenant string"
+)
+Table = list[dict[str, Any]]
+
+
+def life(seq: int, minute: float, queue: str = "orders", priority: int = 0, **what: Any) -> list[dict[str, Any]]:
+    """The events of a message: published at a minute, delivered and ended at others; given back before, perhaps."""
+    known = {"vhost": "/", "queue": queue, "queue_id": len(queue), "seq": seq}
+    rows = [{"event": "published", "at": at(minute * 60), "enqueued_at": at(minute * 60), "priority": priority}]
+    rows[0]["bytes"] = 100
+    deliveries = 0
+    for taken, given_back in what.get("returned", ()):
+        deliveries += 1
+        rows += [
+            {"event": "delivered", "at": at(taken * 60), "deliveries": deliveries, "consumer": "first"},
+            {
+                "event": "returned", "at": at(given_back * 60), "reason": "nacked", "consumer": "first",
+                "held_ms": int((given_back - taken) * MINUTE_MS),
+            },
+        ]  # fmt: skip
+    if "taken" in what:
+        deliveries += 1
+        rows.append(
+            {"event": "delivered", "at": at(what["taken"] * 60), "deliveries": deliveries, "consumer": "second"}
+        )
+    if "ended" in what:
+        rows.append({"event": "settled", "at": at(what["ended"] * 60), "reason": what.get("how", "acked")})
+        if "taken" in what:
+            held_ms = int((what["ended"] - what["taken"]) * MINUTE_MS)
+            rows[-1] |= {"held_ms": held_ms, "consumer": "second", "deliveries": deliveries}
+    return [dict.fromkeys(EVENTS) | known | row for row in rows]
+
+
+def events(spark: SparkSession) -> DataFrame:
+    """Six orders in three hours, mails of which the unimportant wait, and a dead letter that nobody looks at."""
+    rows = [
+        *life(1, 0, taken=1, ended=2),
+        *life(2, 1, returned=[(2, 3)], taken=4, ended=6),
+        *life(3, 2, taken=3, ended=70, how="rejected"),
+        *life(4, 61, ended=130, how="expired"),
+        *life(5, 121, taken=122, ended=123),
+        *life(6, 130),
+        *life(1, 0, "mails", 5, taken=1 / 60, ended=1),
+        *life(2, 0, "mails", 0, taken=30, ended=31),
+        *life(7, 0, "dead"),
+        *life(1, 0, "exports", 0, taken=3, ended=4),
+        *life(2, 0, "exports", 1),
+    ]
+    return spark.createDataFrame([tuple(row.values()) for row in rows], spark_schema(EVENTS))
+
+
+def tags(spark: SparkSession) -> DataFrame:
+    """Orders of two tenants; one message lies among the dead."""
+    death = [("orders", "rejected", "", 1, at(0))]
+    rows = [
+        ("/", "orders", len("orders"), 1, None, "acorn"),
+        ("/", "orders", len("orders"), 2, None, "birch"),
+        ("/", "orders", len("orders"), 3, None, "birch"),
+        ("/", "dead", len("dead"), 7, death, None),
+    ]
+    return spark.createDataFrame(rows, TAGS)
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession) -> dict[str, Table]:
+    """Every table, by the hour; messages should be done within five minutes."""
+    sources = Sources(events(spark).coalesce(1), tags(spark).coalesce(1))
+    _, made = make(sources, lambda name, table: table.localCheckpoint(), "hour", Objective(5 * MINUTE_MS, 0.9))
+    return {name: rows_of(table) for name, table in made.items()}
+
+
+def told(table: Table, *columns: str, queue: str = "orders", by: str = "period") -> list[tuple[Any, ...]]:
+    """Some columns of the rows of a queue, times as a number of hours since the start."""
+    rows = sorted((row for row in table if row["queue"] == queue), key=lambda row: row[by])
+    return [tuple(_hours(row[name]) if name == "period" else row[name] for name in columns) for row in rows]
+
+
+def _hours(moment: datetime) -> int:
+    return int((moment - at(0)).total_seconds()) // 3600
+
+
+def test_counts_of_what_happened_in_each_hour(tables: dict[str, Table]) -> None:
+    found = told(tables["history"], "period", "published", "delivered", "returned", "acked", "failed", "dead")
+    assert found == [(0, 3, 4, 1, 2, 1, None), (1, 1, 0, 0, 0, 1, 1), (2, 2, 1, 0, 1, 0, 1)]
+
+
+def test_depth_is_followed_within_hours(tables: dict[str, Table]) -> None:
+    found = told(tables["history"], "period", "entered", "left", "depth_end", "depth_max", "waiting_max")
+    assert found == [(0, 3, 2, 1, 2, 1), (1, 1, 1, 1, 2, 1), (2, 2, 2, 1, 2, 2)]
+
+
+def test_the_average_depth_is_over_time(tables: dict[str, Table]) -> None:
+    # One message until 1, two until 6, and one to the end of the hour.
+    found = told(tables["history"], "depth_avg")
+    assert found[0] == (pytest.approx((1 * 1 + 2 * 5 + 1 * 54) / 60),)
+
+
+def test_ages_and_idle_times_reach_over_hours(tables: dict[str, Table]) -> None:
+    found = told(tables["history"], "period", "oldest_ms", "idle_ms")
+    # Order 3 lives from 2 to 70; order 4 waits from 61 until order 5 is taken at 122, and dies at 130.
+    assert found == [
+        (0, 58 * MINUTE_MS, MINUTE_MS),
+        (1, 68 * MINUTE_MS, 59 * MINUTE_MS),
+        (2, 69 * MINUTE_MS, 61 * MINUTE_MS),
+    ]
+
+
+def test_times_are_of_the_messages_that_came_in_the_hour(tables: dict[str, Table]) -> None:
+    found = told(tables["history"], "messages", "waiting_p50_ms", "processing_p99_ms", "redelivered_share")
+    assert found == [
+        (3, float(MINUTE_MS), pytest.approx((3 + 64 * 0.98) * MINUTE_MS), pytest.approx(1 / 3)),
+        (1, None, None, None),
+        (2, float(MINUTE_MS), float(MINUTE_MS), 0.0),
+    ]
+
+
+def test_compliance_leaves_out_what_is_still_in_time(tables: dict[str, Table]) -> None:
+    found = told(tables["history"], "judged", "in_time", "in_time_share")
+    assert found == [(3, 2, pytest.approx(2 / 3)), (1, 0, 0.0), (1, 1, 1.0)]
+
+
+def test_a_queue_has_its_figures_over_all_of_the_time(tables: dict[str, Table]) -> None:
+    (row,) = [row for row in tables["queues"] if row["queue"] == "orders"]
+    expected = {"messages": 6, "acked": 3, "dead": 2, "open": 1, "oldest_at": at(130 * 60), "oldest_open_ms": 0}
+    assert {name: row[name] for name in expected} == expected
+    assert row["error_share"] == pytest.approx(2 / 5)
+
+
+def test_dead_letters_by_reason_and_by_origin(tables: dict[str, Table]) -> None:
+    assert told(tables["dead_letters"], "period", "reason", "dead") == [(1, "rejected", 1), (2, "expired", 1)]
+    assert told(tables["origins"], "origin", "reason", "messages", queue="dead", by="origin") == [
+        ("orders", "rejected", 1)
+    ]
+
+
+def test_consumers_by_what_became_of_their_messages(tables: dict[str, Table]) -> None:
+    found = told(tables["consumers"], "consumer", "acked", "returned", "failed", "held_p50_ms", by="consumer")
+    assert found == [("first", 0, 1, 0, float(MINUTE_MS)), ("second", 3, 0, 1, 1.5 * MINUTE_MS)]
+
+
+def test_a_priority_that_waits_far_longer_than_the_highest_is_starved(tables: dict[str, Table]) -> None:
+    found = told(tables["priorities"], "priority", "waiting_p95_ms", "starved", queue="mails", by="priority")
+    assert found == [(0, 30.0 * MINUTE_MS, True), (5, 1000.0, False)]
+    # Nobody took the more important one: the other one did not wait for it.
+    found = told(tables["priorities"], "priority", "starved", queue="exports", by="priority")
+    assert found == [(0, False), (1, False)]
+
+
+def test_fairness_to_tenants_is_jains_index(tables: dict[str, Table]) -> None:
+    (row,) = tables["fairness"]
+    assert (row["queue"], row["tenants"], row["messages"]) == ("orders", 2, 3)
+    assert row["waiting_fairness"] == pytest.approx(1.0)
+    assert row["load_fairness"] == pytest.approx(3**2 / (2 * (1**2 + 2**2)))
+
+
+def test_alerts_name_what_was_worst_and_when(tables: dict[str, Table]) -> None:
+    found = {
+        (row["rule"], row["queue"]): (row["periods"], row["worst"], _hours(row["worst_at"])) for row in tables["alerts"]
+    }
+    assert found == {
+        ("message_age", "exports"): (3, 130.0 * MINUTE_MS, 2),
+        ("message_age", "mails"): (1, 31.0 * MINUTE_MS, 0),
+        ("message_age", "orders"): (3, 69.0 * MINUTE_MS, 2),
+        ("no_consumers", "exports"): (3, 127.0 * MINUTE_MS, 2),
+        ("no_consumers", "mails"): (1, 30.0 * MINUTE_MS, 0),
+        ("no_consumers", "orders"): (2, 61.0 * MINUTE_MS, 2),
+        ("processing_time", "exports"): (1, float(MINUTE_MS), 0),
+        ("processing_time", "mails"): (1, pytest.approx(60_000, rel=0.02), 0),
+        ("processing_time", "orders"): (2, pytest.approx(60.6 * MINUTE_MS, rel=0.02), 0),
+    }
+
+
+def test_dead_letters_that_nobody_looks_at_are_not_late(tables: dict[str, Table]) -> None:
+    (row,) = [row for row in tables["queues"] if row["queue"] == "dead"]
+    assert (row["messages"], row["open"], row["judged"], row["in_time_share"]) == (1, 1, 0, None)
+    assert told(tables["history"], "in_time_share", queue="dead")[0] == (None,)
+
+
+def test_a_share_of_few_deliveries_is_no_reason_for_an_alert(spark: SparkSession) -> None:
+    figures = sorted({rule.figure for rule in RULES} | {"ended"})
+    rule = next(rule for rule in RULES if rule.name == "error_rate")
+    known = [("/", name, at(0), *({"ended": ended, "error_share": 0.5}.get(each, 0.0) for each in figures))
+             for name, ended in (("few", rule.sample_min - 1.0), ("many", float(rule.sample_min)))]  # fmt: skip
+    columns = ", ".join(f"{each} double" for each in figures)
+    history = spark.createDataFrame(known, f"vhost string, queue string, period timestamp, {columns}")
+    assert [(row["rule"], row["queue"]) for row in alerts(history, None).collect()] == [("error_rate", "many")]
+
+
+def test_every_rule_looks_at_a_figure_of_the_history(tables: dict[str, Table]) -> None:
+    assert {rule.figure for rule in RULES} <= tables["history"][0].keys()
+    assert {rule.sample for rule in RULES if rule.sample} <= tables["history"][0].keys()
+
+
+def test_a_report_about_nothing_is_refused(spark: SparkSession, tables: dict[str, Table]) -> None:
+    lives = spark.createDataFrame([], "enqueued_at timestamp, first_delivered_at timestamp, settled_at timestamp")
+    with pytest.raises(NotFound, match="no message"):
+        extent(lives, None)
+
+
+@pytest.mark.parametrize(("hours", "period"), [(0.01, "second"), (1, "minute"), (24, "hour"), (24 * 14, "day")])
+def test_the_period_follows_from_the_length_of_the_time(hours: float, period: str) -> None:
+    assert span(at(0), at(hours * 3600), None).period == period
+
+
+def test_periods_are_known_and_not_too_many() -> None:
+    with pytest.raises(InvalidArgument, match="second, minute, hour, day"):
+        span(at(0), at(1), "week")
+    with pytest.raises(InvalidArgument, match="give a longer period"):
+        span(at(0), at(PERIODS_MAX + 1), "second")
+
+
+def test_a_span_knows_its_periods() -> None:
+    found = span(datetime(2026, 1, 1, 12, 30, tzinfo=UTC), datetime(2026, 1, 1, 14, 0, tzinfo=UTC), "hour")
+    assert [start.hour for start in found.starts()] == [12, 13, 14]
