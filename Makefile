@@ -73,7 +73,7 @@ stubs: $(VENV)/.dev
 	@$(PY) -m mypy.stubtest --mypy-config-file pyproject.toml --ignore-missing-stub --ignore-disjoint-bases $(STUBS)
 
 rules: $(VENV)/.dev
-	$(PY) -m pytest -q $(PYTEST_OPTIONS) tests/test_tidy.py tests/test_architecture.py
+	$(PY) -m pytest -q $(PYTEST_OPTIONS) tests/test_tidy.py tests/test_words.py tests/test_architecture.py
 
 bench: $(VENV)/.dev build/amqpload  ## run bench/bench_*.py, one JSON line each; BENCH=name selects one, QUICK=1 shortens
 	@$(call some,$(BENCHES),bench/bench_$(or $(BENCH),*).py)

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import leveret
 from bench.measure import Span, report, rss_bytes, timed
-from leveret.observability.alerting.engine import Engine
+from leveret.observability.alerting.engine import AlertEngine
 from leveret.observability.alerting.rules import DEFAULTS
-from leveret.observability.alerting.watch import Watch
+from leveret.observability.alerting.watch import QueueWatch
 
 QUEUES = 100_000
 LOOKS = 3
@@ -26,7 +26,7 @@ class NoReaders:
         return None
 
 
-async def looked_at(watch: Watch) -> tuple[Span, float]:
+async def looked_at(watch: QueueWatch) -> tuple[Span, float]:
     """One look, and the longest time in which nobody else had a turn."""
     turns = []
 
@@ -47,7 +47,7 @@ async def looked_at(watch: Watch) -> tuple[Span, float]:
 def main() -> None:
     with leveret.open() as broker:
         queues = broker.declare_queues([f"queue-{number:06d}" for number in range(QUEUES)])
-        watch = Watch(broker.guard, lambda: (broker.guard,), Engine(), lambda guard: NoReaders())
+        watch = QueueWatch(broker.runtime, lambda: (broker.runtime,), AlertEngine(), lambda runtime: NoReaders())
         filled = 0
         for name, count in FILLED.items():
             for queue in queues[filled:count]:

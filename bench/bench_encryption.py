@@ -27,7 +27,7 @@ def sends(broker: leveret.Broker) -> Span:
     with timed() as span:
         for _ in range(BATCHES):
             queue.send_many([BODY] * BATCH)
-        broker.guard.flush()
+        broker.runtime.flush()
     return span
 
 
@@ -36,7 +36,7 @@ def reads(broker: leveret.Broker) -> Span:
     with timed() as span:
         while taken := queue.receive(BATCH):
             queue.ack_many(taken)
-        broker.guard.flush()
+        broker.runtime.flush()
     return span
 
 
@@ -45,7 +45,7 @@ def appends(broker: leveret.Broker) -> Span:
     with timed() as span:
         for _ in range(BATCHES):
             stream.send_many([BODY] * BATCH)
-        broker.guard.flush()
+        broker.runtime.flush()
     return span
 
 

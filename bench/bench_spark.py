@@ -11,7 +11,7 @@ from bench.spark_cost import cheapest, costed
 from bench.spark_latency import latency_figures
 from bench.spark_sink import BODY_BYTES, GOAL_PER_S, sink_figures
 from leveret.spark.archive import Archive, archive
-from leveret.spark.generate import Traffic, events
+from leveret.spark.generate import TrafficVolume, events
 from leveret.spark.report.job import build_from
 from leveret.spark.report.tables import Sources
 from leveret.spark.session import session
@@ -48,7 +48,7 @@ def report_span(spark: "SparkSession", directory: str) -> tuple[int, Span]:
     """How many events there are, and what it takes from there to the lives of messages and a whole report."""
     path = os.path.join(directory, "events")
     # Three events for most messages, more for those that fail.
-    events(spark, Traffic(MESSAGES * 13 // 16, queues=QUEUES)).write.parquet(path)
+    events(spark, TrafficVolume(MESSAGES * 13 // 16, queues=QUEUES)).write.parquet(path)
     happened = spark.read.parquet(path)
     with costed() as span:
         build_from(spark, Sources(happened, None), os.path.join(directory, "report"))

@@ -15,7 +15,7 @@ from bench.amqp.brokers import SERVE, start_leveret
 from bench.amqp.load import PROGRAM, Options, run_load
 from bench.measure import Span, report, rss_bytes, synced_writes, timed
 from leveret.storage.disk import Disk
-from leveret.storage.stream.log import Log
+from leveret.storage.stream.log import PartitionLog
 from leveret.storage.stream.options import StreamOptions
 
 QUICK = bool(os.environ.get("QUICK"))
@@ -29,7 +29,7 @@ HEADER = b"\0<\0\0\0\0\0\0\0\0\0d\0\0"
 CONTENT = HEADER + b"x" * 100
 
 
-def append(log: Log, bare: Path) -> tuple[Span, Span]:
+def append(log: PartitionLog, bare: Path) -> tuple[Span, Span]:
     """The time of appending batches, each made durable, and that of writing as many bytes in as many synced pieces."""
     before = log.size_bytes
     with timed() as span:
@@ -40,7 +40,7 @@ def append(log: Log, bare: Path) -> tuple[Span, Span]:
     return span, synced_writes(bare, (log.size_bytes - before) // BATCHES, BATCHES)
 
 
-def read(log: Log) -> tuple[Span, int]:
+def read(log: PartitionLog) -> tuple[Span, int]:
     """The time of reading everything, and how many records there were."""
     count = 0
     reader = log.reader(0)
@@ -90,7 +90,7 @@ def main() -> None:
     count = BATCH * BATCHES
     with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as name:
         directory = Path(name)
-        log = Log(Disk(directory / "stream"), StreamOptions())
+        log = PartitionLog(Disk(directory / "stream"), StreamOptions())
         append(log, directory / "bare")
         memory = rss_bytes()
         rounds = [append(log, directory / "bare") for _ in range(ROUNDS)]
@@ -117,7 +117,7 @@ def main() -> None:
         )
         log.abandon()
         with timed() as span:
-            log = Log(Disk(directory / "stream"), StreamOptions())
+            log = PartitionLog(Disk(directory / "stream"), StreamOptions())
         report(
             "stream_open_after_kill",
             stream_bytes=log.size_bytes,

@@ -14,7 +14,7 @@ from leveret.client.sinks import commit_batch, put_piece
 from leveret.cluster.coordination.placement import SHARDS, Placements, stable_hash
 from leveret.ingest.row_groups import constant
 from tests.cluster.processes import Nodes
-from tests.ingest.batches import piece
+from tests.ingest.batches import row_group
 
 BODY = b"x" * 100
 PIECE_ROWS = 8_000
@@ -52,7 +52,7 @@ def queue_for(sink: str, same: bool) -> str:
 def write(broker: RemoteBroker, sink: str, queue: str, rows: int) -> None:
     """Stage a batch, commit it, and wait until all of it is there."""
     pieces = rows // PIECE_ROWS
-    data = piece([BODY] * PIECE_ROWS, constant("queue", queue))
+    data = row_group([BODY] * PIECE_ROWS, constant("queue", queue))
     for number in range(pieces):
         broker.run(put_piece(sink, "p", number, data))
     order = commit_batch(sink, 0, [("p", pieces)], pieces * PIECE_ROWS)

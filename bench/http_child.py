@@ -11,13 +11,13 @@ import uvloop
 import leveret
 from leveret.clock import SystemClock
 from leveret.embedded.outgoing import Outgoing
-from leveret.protocols.http.async_broker import Desk
-from leveret.protocols.http.limits import Limits
+from leveret.protocols.http.async_broker import AsyncBroker
+from leveret.protocols.http.limits import HttpLimits
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import JSON, Response, json_response
 from leveret.protocols.http.router import Answer, Endpoint, Router
 from leveret.protocols.http.server import HttpServer
-from leveret.protocols.net.admission import Admission
+from leveret.protocols.net.admission import ConnectionBudget
 from leveret.protocols.net.listener import bind
 
 HELLO = Response(200, b'{"hello":"world"}', JSON)
@@ -28,20 +28,20 @@ def hello(request: Request) -> Response:
     return HELLO
 
 
-def routes(desk: Desk) -> dict[tuple[str, str], Endpoint]:
+def routes(async_broker: AsyncBroker) -> dict[tuple[str, str], Endpoint]:
     """The least that a queue over HTTP has to do: no authentication, no JSON in requests."""
 
     def send(request: Request) -> Answer | Awaitable[Answer]:
-        queue = desk.queue(request.parameters["queue"])
-        return desk.send(queue, Outgoing(request.body), lambda sent: json_response({"id": sent}, 201))
+        queue = async_broker.queue(request.parameters["queue"])
+        return async_broker.send(queue, Outgoing(request.body), lambda sent: json_response({"id": sent}, 201))
 
     def receive(request: Request) -> Answer | Awaitable[Answer]:
-        queue = desk.queue(request.parameters["queue"])
-        return desk.receive(queue, lambda taken: Response(200, taken[0].receipt.encode()), wait_s=10)
+        queue = async_broker.queue(request.parameters["queue"])
+        return async_broker.receive(queue, lambda taken: Response(200, taken[0].receipt.encode()), wait_s=10)
 
     def ack(request: Request) -> Answer | Awaitable[Answer]:
-        desk.queue(request.parameters["queue"]).ack(request.body.decode())
-        return desk.committed(NOTHING)
+        async_broker.queue(request.parameters["queue"]).ack(request.body.decode())
+        return async_broker.committed(NOTHING)
 
     return {
         ("GET", "/"): hello,
@@ -54,8 +54,10 @@ def routes(desk: Desk) -> dict[tuple[str, str], Endpoint]:
 async def serve(broker: leveret.Broker) -> None:
     """Serve until the standard input ends; each line of it is answered with the CPU seconds so far."""
     broker.queue("orders")
-    desk = Desk(broker)
-    server = HttpServer(Router(routes(desk)), Limits(), Admission(2_000, 2_000, 2_000), SystemClock())
+    async_broker = AsyncBroker(broker)
+    server = HttpServer(
+        Router(routes(async_broker)), HttpLimits(), ConnectionBudget(2_000, 2_000, 2_000), SystemClock()
+    )
     bound = bind("127.0.0.1", 0)
     server.listen(bound)
     print(bound.getsockname()[1], flush=True)

@@ -13,7 +13,7 @@ from deploy.prometheus.make_rules import SERVER_RULES, title
 from leveret.cli.pipeline import JOBS
 from leveret.config import MIB, Options, ServerOptions, StoreOptions
 from leveret.core import errors
-from leveret.core.arguments import ARGUMENTS, Argument
+from leveret.core.arguments import ARGUMENTS, QueueArgument
 from leveret.embedded.declare import DAY_S, OPTIONS, Option, milliseconds
 from leveret.ingest.row_groups import COLUMNS
 from leveret.observability.alert_rules import RULES, STREAM_RULES
@@ -83,7 +83,7 @@ def option_rows(options: Iterable[Any], default: Callable[[Any], str]) -> list[l
     return [[code(row.name), default(row), row.metadata["help"]] for row in options]
 
 
-def by_policy(argument: Argument) -> str:
+def by_policy(argument: QueueArgument) -> str:
     """What a policy may do about an argument."""
     return "min" if argument.minimum else "yes" if argument.by_policy else "no"
 

@@ -23,7 +23,7 @@ def told_to_type_checkers() -> dict[str, str]:
 
 def test_every_name_is_found_where_type_checkers_look_for_it() -> None:
     told = told_to_type_checkers()
-    homes, errors = vars(leveret)["HOMES"], vars(leveret)["ERRORS"]
+    homes, errors = vars(leveret)["MODULES"], vars(leveret)["ERRORS"]
     assert {name: homes.get(name, errors) for name in leveret.__all__} == {
         name: told.get(name) for name in leveret.__all__
     }

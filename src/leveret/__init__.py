@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 else:
     # A name is imported when it is asked for: a command line that only sends a request needs no journal.
     ERRORS = "leveret.core.errors"
-    HOMES = {
+    MODULES = {
         "AsyncRemoteBroker": "leveret.client.abroker",
         "aconnect": "leveret.client.abroker",
         "RemoteBroker": "leveret.client.broker",
@@ -101,7 +101,7 @@ else:
         """A name of this package, from the module that has it; errors have one of their own."""
         if name not in __all__:
             raise AttributeError(f"module 'leveret' has no attribute '{name}'")
-        found = globals()[name] = getattr(import_module(HOMES.get(name, ERRORS)), name)
+        found = globals()[name] = getattr(import_module(MODULES.get(name, ERRORS)), name)
         return found
 
     def __dir__() -> list[str]:

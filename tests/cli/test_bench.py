@@ -11,9 +11,9 @@ import pytest
 
 from leveret.cli import main
 from leveret.cli.bench import plan, wire
-from leveret.cli.bench.amqp import Login, login_of, settle
+from leveret.cli.bench.amqp import BenchLogin, login_of, settle
 from leveret.cli.bench.plan import Measured, Plan, Race, age_s, quantile, stamp
-from leveret.cli.bench.wire import Frame, Frames
+from leveret.cli.bench.wire import BenchFrame, Frames
 from leveret.cli.connection import is_here
 from leveret.core.errors import Unreachable
 from tests.cli.conftest import access_key
@@ -111,8 +111,8 @@ def test_hosts_of_this_machine_are_known_by_their_names() -> None:
 
 
 def test_a_url_says_where_and_who() -> None:
-    assert login_of("amqps://a%40b:c@h/%2Fv") == Login("h", 5671, True, "a@b", "c", "/v")
-    assert login_of("amqp://h:1") == Login("h", 1, False, "guest", "guest", "/")
+    assert login_of("amqps://a%40b:c@h/%2Fv") == BenchLogin("h", 5671, True, "a@b", "c", "/v")
+    assert login_of("amqp://h:1") == BenchLogin("h", 1, False, "guest", "guest", "/")
 
 
 def test_frames_are_cut_wherever_reads_end() -> None:
@@ -125,9 +125,9 @@ def test_frames_are_cut_wherever_reads_end() -> None:
         assert [each for piece in pieces for each in frames.feed(piece)] == whole
 
 
-def ack(tag: int, multiple: bool, which: tuple[int, int] = wire.ACK) -> Frame:
+def ack(tag: int, multiple: bool, which: tuple[int, int] = wire.ACK) -> BenchFrame:
     """A confirm of a server."""
-    return Frame(wire.METHOD, struct.pack(">HHQB", *which, tag, multiple))
+    return BenchFrame(wire.METHOD, struct.pack(">HHQB", *which, tag, multiple))
 
 
 def test_confirms_settle_one_or_all_before() -> None:

@@ -192,7 +192,7 @@ def test_what_was_imported_is_there(tmp_path: Path) -> None:
         assert login.user is not None
         assert login.rehash
         assert served.access.users.get("old").tags == {"monitoring"}
-        home = served.site.core.topology.vhost("team")
+        home = served.context.core.topology.vhost("team")
         assert home.details.description == "ours"
         assert home.queue("q").policy.max_length == 5
         assert [home.queue(name).policy.queue_type for name in ("q", "typed", "stream")] == [
@@ -317,7 +317,7 @@ def test_large_files_are_sent_and_fetched_in_parts(
 def test_queues_of_connections_are_not_exported(tmp_path: Path) -> None:
     served = Served(tmp_path)
     try:
-        with served.broker.guard as core:
+        with served.broker.runtime as core:
             core.declare_queue("/", "mine", owner=object())
             core.bind("/", "amq.fanout", "mine")
         with connect(str(tmp_path)) as operator:
@@ -340,7 +340,7 @@ def test_users_keep_their_kind_of_hash_through_the_journal(tmp_path: Path) -> No
         operator.call("definitions.import", section="users", objects=EXPORTED["users"][:1])
     served = Served(tmp_path)
     try:
-        (stored,) = served.site.core.catalog.of(Kind.USER)
+        (stored,) = served.context.core.catalog.of(Kind.USER)
         assert User.from_dict(stored).password_hash == f"{SHA256}${DOCUMENTED}"
     finally:
         served.stop()

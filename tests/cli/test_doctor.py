@@ -12,7 +12,7 @@ import pytest
 import leveret
 from leveret.cli import main
 from leveret.cli.doctor.advice import OLD_MS, advice
-from leveret.cli.doctor.examination import Examination, examine
+from leveret.cli.doctor.examination import DoctorReport, examine
 from leveret.cli.doctor.sizes import kind_of
 from leveret.storage.journal.options import JournalOptions
 from tests.server.certificates import Authority
@@ -45,7 +45,7 @@ def data(tmp_path: Path) -> Path:
     return path
 
 
-def found(data: Path, **options: Any) -> Examination:
+def found(data: Path, **options: Any) -> DoctorReport:
     """What the doctor finds."""
     return examine(data, JournalOptions(), **options)
 

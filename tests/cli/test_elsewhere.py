@@ -9,7 +9,7 @@ import pytest
 
 from leveret.cli import main
 from leveret.cli.connection import URL, connected
-from leveret.client.calls import Call
+from leveret.client.calls import ClientCall
 from leveret.core.errors import InvalidArgument
 from leveret.server.control_client import connect
 from tests.server.control_world import HASH
@@ -84,7 +84,7 @@ def test_requests_that_make_no_sense_are_refused(asked: ServerProcess) -> None:
     with connected(Namespace(profile=None, url=None, token=None, token_file=None, ca_file=None)) as broker:
 
         def post(verb: str, body: Any) -> None:
-            broker.run(Call("POST", f"/operator/{verb}", lambda answer: None, body))
+            broker.run(ClientCall("POST", f"/operator/{verb}", lambda answer: None, body))
 
         for verb, body, told in (
             ("users.lst", {}, "did you mean 'users.list'"),

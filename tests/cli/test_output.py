@@ -9,7 +9,7 @@ import pytest
 from leveret.cli import main
 from leveret.cli.completion import SHELLS, candidates
 from leveret.cli.output import as_table, for_terminal
-from leveret.cli.progress import Progress, line_of
+from leveret.cli.progress import ProgressLine, line_of
 from leveret.cli.units import in_bytes, in_short, in_time
 from tests.waiting import PATIENCE_S
 
@@ -46,7 +46,7 @@ def test_progress_says_how_far_how_fast_and_how_long() -> None:
 def test_progress_is_quiet_when_nobody_looks_and_leaves_a_clean_line() -> None:
     quiet, seen = io.StringIO(), Terminal()
     for stream in (quiet, seen):
-        with Progress("x", 10, stream=stream) as progress:
+        with ProgressLine("x", 10, stream=stream) as progress:
             progress._last_s -= 1
             progress.add(5)
     assert quiet.getvalue() == ""

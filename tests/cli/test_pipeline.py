@@ -12,7 +12,7 @@ import pytest
 import leveret
 from leveret.cli import main, pipeline, submit
 from leveret.core.errors import InvalidArgument
-from leveret.spark.commands.context import Listing, Outcome, settings
+from leveret.spark.commands.context import Outcome, PrintedRows, settings
 from leveret.spark.progress import Status, bar
 from tests.waiting import PATIENCE_S
 
@@ -112,7 +112,7 @@ def test_settings_of_spark_are_pairs() -> None:
 
 
 def test_an_outcome_is_printed_as_text_or_json() -> None:
-    outcome = Outcome({"files": 3}, (Listing("targets", ("name",), [{"name": "a\x1b"}]),), "done")
+    outcome = Outcome({"files": 3}, (PrintedRows("targets", ("name",), [{"name": "a\x1b"}]),), "done")
     assert pipeline.as_text(outcome) == "files  3\n\ntargets:\nname\na\\x1b\n\ndone"
     assert pipeline.everything(outcome) == {"files": 3, "targets": [{"name": "a\x1b"}]}
 

@@ -10,7 +10,7 @@ import leveret
 from leveret.cli.main import main
 from leveret.core.errors import WrongKey
 from leveret.server.control_client import connect
-from leveret.storage.encryption import Keys
+from leveret.storage.encryption import MasterKeys
 from tests.server_process import ServerProcess
 from tests.storage.journal.old_store import key_file
 
@@ -43,7 +43,7 @@ def check(data: Path, keys: Path) -> None:
         assert bodies == [*(f"order {number}" for number in range(20)), "z" * 2_000]
         records = broker.stream("events").read(offset="first")
         assert [each.data.decode() for each in records] == [f"event {number}" for number in range(20)]
-    with pytest.raises(WrongKey, match=Keys(NEW).writing.hex()):
+    with pytest.raises(WrongKey, match=MasterKeys(NEW).writing.hex()):
         leveret.open(data, encryption_key_file=key_file(keys, OLD), **OPTIONS)
 
 
@@ -52,7 +52,7 @@ def test_a_directory_that_no_server_has_open(tmp_path: Path, keys: Path, capsys:
     assert main(["journal", "rotation-status", "--data", str(data)]) == 0
     assert "rotate-key" in capsys.readouterr().out
     assert main(["journal", "rotate-key", "--data", str(data)]) == 0
-    old, new = Keys(OLD).writing.hex(), Keys(NEW).writing.hex()
+    old, new = MasterKeys(OLD).writing.hex(), MasterKeys(NEW).writing.hex()
     assert capsys.readouterr().out.splitlines() == [
         f"everything is encrypted by key {new}",
         f"remove key {old} from the key file",
@@ -68,7 +68,7 @@ def test_a_server_at_work(tmp_path: Path, keys: Path, capsys: pytest.CaptureFixt
             place = ["--url", f"http://guest:guest@127.0.0.1:{server.ports['http']}"]
         assert main(["journal", "rotate-key", *place, "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
-        assert (found["state"], found["removable"]) == ("done", [Keys(OLD).writing.hex()])
+        assert (found["state"], found["removable"]) == ("done", [MasterKeys(OLD).writing.hex()])
         assert main(["journal", "rotation-status", *place]) == 0
         assert "remove key" in capsys.readouterr().out
     check(server.data, keys)

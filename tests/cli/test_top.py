@@ -15,10 +15,10 @@ import pytest
 
 from leveret.cli import main
 from leveret.cli.top.command import next_s
-from leveret.cli.top.facts import Facts
+from leveret.cli.top.facts import TopFacts
 from leveret.cli.top.screen import graph, queue_rows, screen
 from leveret.cli.top.terminal import split
-from leveret.cli.top.view import COLUMNS, INTERVALS_S, View, pressed
+from leveret.cli.top.view import COLUMNS, INTERVALS_S, TopView, pressed
 from tests.server_process import ServerProcess
 from tests.waiting import PATIENCE_S
 
@@ -53,7 +53,7 @@ def queue(name: str, ready: int) -> dict[str, Any]:
     }
 
 
-def facts(*queues: dict[str, Any], **node: Any) -> Facts:
+def facts(*queues: dict[str, Any], **node: Any) -> TopFacts:
     """One look at a busy server."""
     overview = {
         "product_version": "1.2",
@@ -61,10 +61,10 @@ def facts(*queues: dict[str, Any], **node: Any) -> Facts:
         "object_totals": {"connections": 3, "channels": 4, "consumers": 5, "queues": 6, "exchanges": 7},
         "message_stats": rates(20_000.0),
     }
-    return Facts(overview, [{**NODE, **node}], None, list(queues), len(queues))
+    return TopFacts(overview, [{**NODE, **node}], None, list(queues), len(queues))
 
 
-def cluster(*nodes: dict[str, Any], **states: int) -> Facts:
+def cluster(*nodes: dict[str, Any], **states: int) -> TopFacts:
     """One look at a cluster: so many shards in each state."""
     shards = [{"state": state} for state, count in states.items() for _ in range(count)]
     look = facts(queue("orders", 5))
@@ -73,10 +73,10 @@ def cluster(*nodes: dict[str, Any], **states: int) -> Facts:
 
 
 def shown(
-    look: Facts | None, view: View | None = None, columns: int = 100, rows: int = 14, trouble: str = ""
+    look: TopFacts | None, view: TopView | None = None, columns: int = 100, rows: int = 14, trouble: str = ""
 ) -> list[str]:
     """The screen, without spaces at the ends."""
-    lines = screen(look, view or View(), [1.0, 4.0, 8.0], trouble, "12:00:00", columns, rows)
+    lines = screen(look, view or TopView(), [1.0, 4.0, 8.0], trouble, "12:00:00", columns, rows)
     assert len(lines) <= rows
     assert all(len(line) <= columns for line in lines)
     return [line.rstrip() for line in lines]
@@ -142,7 +142,7 @@ def test_more_queues_than_rows_are_cut() -> None:
     assert sum(line.startswith("q") and "running" in line for line in lines) == queue_rows(20)
 
 
-def press(view: View, *keys: str) -> View:
+def press(view: TopView, *keys: str) -> TopView:
     """The view after some keys, with ten queues on a screen and 25 in all."""
     for key in keys:
         view = pressed(view, key, 10, 25)
@@ -150,29 +150,29 @@ def press(view: View, *keys: str) -> View:
 
 
 def test_keys_sort_and_scroll() -> None:
-    assert COLUMNS[press(View(), "right", "right").sort].title == "TOTAL"
-    assert press(View(), "left") == View(sort=0, reverse=False)
-    assert press(View(), "left", "left").sort == len(COLUMNS) - 1
-    assert press(View(), "r").reverse is False
-    assert press(View(), "down").first == 10
-    assert press(View(), "down", "page down", "down").first == 20
-    assert press(View(), "down", "up", "up").first == 0
-    assert press(View(first=20), "home").first == 0
+    assert COLUMNS[press(TopView(), "right", "right").sort].title == "TOTAL"
+    assert press(TopView(), "left") == TopView(sort=0, reverse=False)
+    assert press(TopView(), "left", "left").sort == len(COLUMNS) - 1
+    assert press(TopView(), "r").reverse is False
+    assert press(TopView(), "down").first == 10
+    assert press(TopView(), "down", "page down", "down").first == 20
+    assert press(TopView(), "down", "up", "up").first == 0
+    assert press(TopView(first=20), "home").first == 0
 
 
 def test_keys_filter_pause_and_end() -> None:
-    assert shown(facts(), press(View(), "/", "a", "b"))[-1] == "filter: ab_"
-    assert press(View(first=10), "/", *"abx", "\x7f", "\r") == View(filter="ab")
-    assert press(View(filter="old"), "/", "x", "\x1b") == View(filter="old")
-    assert press(View(), "/", "up", "\x00").typed == ""
-    assert len(press(View(), "/", *("a" * 200)).typed or "") == 100
-    assert "paused" in shown(facts(), press(View(), " "))[0]
-    assert press(View(), "q").ended
-    assert press(View(), "\x03").ended
-    assert press(View(), "unknown") == View()
-    assert press(View(), *("-" * 20)).interval == len(INTERVALS_S) - 1
-    assert press(View(), *("+" * 20)).interval == 0
-    assert shown(facts(), press(View(), "h"))[0] == "leveret top"
+    assert shown(facts(), press(TopView(), "/", "a", "b"))[-1] == "filter: ab_"
+    assert press(TopView(first=10), "/", *"abx", "\x7f", "\r") == TopView(filter="ab")
+    assert press(TopView(filter="old"), "/", "x", "\x1b") == TopView(filter="old")
+    assert press(TopView(), "/", "up", "\x00").typed == ""
+    assert len(press(TopView(), "/", *("a" * 200)).typed or "") == 100
+    assert "paused" in shown(facts(), press(TopView(), " "))[0]
+    assert press(TopView(), "q").ended
+    assert press(TopView(), "\x03").ended
+    assert press(TopView(), "unknown") == TopView()
+    assert press(TopView(), *("-" * 20)).interval == len(INTERVALS_S) - 1
+    assert press(TopView(), *("+" * 20)).interval == 0
+    assert shown(facts(), press(TopView(), "h"))[0] == "leveret top"
 
 
 def test_bytes_of_a_terminal_become_keys() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import leveret
 from leveret.client import claims
-from leveret.client.claims import Claim, LocalClaims, RedisClaims
+from leveret.client.claims import LocalClaims, ProcessingMark, RedisClaims
 from leveret.client.once import Work
 from tests.redis_process import RedisProcess
 from tests.waiting import PATIENCE_S
@@ -157,7 +157,7 @@ def extended(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
     """Has one for each time that Redis was asked for a claim, or for more time with it."""
     asked, begin = threading.Semaphore(0), RedisClaims.begin
 
-    def counted(claims: RedisClaims, claim: Claim, lease_ms: int) -> bytes | None:
+    def counted(claims: RedisClaims, claim: ProcessingMark, lease_ms: int) -> bytes | None:
         known = begin(claims, claim, lease_ms)
         asked.release()
         return known
@@ -197,7 +197,7 @@ def test_claims_of_tasks_are_extended_as_well(redis_server: RedisProcess, extend
 
 def test_work_that_hangs_keeps_its_claim_no_longer_than_it_may() -> None:
     clock = leveret.ManualClock()
-    claims, claim, other = LocalClaims(clock), Claim("m1", b"one"), Claim("m1", b"two")
+    claims, claim, other = LocalClaims(clock), ProcessingMark("m1", b"one"), ProcessingMark("m1", b"two")
     claims.begin(claim, 60_000)
     work = Work(claims, claim, clock, clock.now_ms() + 100_000)
     clock.advance(50)
@@ -214,13 +214,13 @@ def test_work_that_hangs_keeps_its_claim_no_longer_than_it_may() -> None:
 
 def test_a_claim_that_was_given_up_is_not_extended_by_a_thread_that_comes_late() -> None:
     clock = leveret.ManualClock()
-    claims, claim = LocalClaims(clock), Claim("m1", b"one")
+    claims, claim = LocalClaims(clock), ProcessingMark("m1", b"one")
     claims.begin(claim, 60_000)
     work = Work(claims, claim, clock, clock.now_ms() + 100_000)
     work.end()
     claims.give_up(claim)
     work.extend(60)
-    assert claims.begin(Claim("m1", b"two"), 60_000) is None
+    assert claims.begin(ProcessingMark("m1", b"two"), 60_000) is None
 
 
 def test_work_that_took_longer_than_its_lease_is_done_all_the_same(redis_server: RedisProcess) -> None:

@@ -12,7 +12,7 @@ import pytest
 import leveret
 from leveret.client import servers
 from leveret.client.address import address_of
-from leveret.client.pool import Link
+from leveret.client.pool import PooledConnection
 from leveret.client.servers import SERVERS_MAX
 from tests.client.flaky import Flaky
 from tests.protocols.rest.world import RestWorld
@@ -152,7 +152,7 @@ def test_a_process_may_have_very_many_files_open() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, number + 1), hard))
     try:
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            link = Link(address_of(f"http://127.0.0.1:{listener.getsockname()[1]}", None, None), PATIENCE_S)
+            link = PooledConnection(address_of(f"http://127.0.0.1:{listener.getsockname()[1]}", None, None), PATIENCE_S)
             peer, _ = listener.accept()
             copy = socket.socket(fileno=fcntl.fcntl(link._socket, fcntl.F_DUPFD_CLOEXEC, number))
             link.close()

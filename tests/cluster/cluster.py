@@ -11,19 +11,19 @@ import pika
 
 import leveret
 from leveret.clock import SystemClock
-from leveret.cluster.catalog.catalog import Catalog
-from leveret.cluster.catalog.runtime import CatalogGuard
+from leveret.cluster.catalog.catalog import ClusterCatalog
+from leveret.cluster.catalog.runtime import CatalogRuntime
 from leveret.cluster.coordination.placement import LOCAL, Placements
 from leveret.cluster.forwarding.edges import Furnish, bare
 from leveret.cluster.node import Node
-from leveret.cluster.proxy.connection import FrontConnection
+from leveret.cluster.proxy.connection import ProxyConnection
 from leveret.cluster.shards.shard import Shard
 from leveret.embedded.broker import Broker
-from leveret.protocols.amqp.connection import Peer
+from leveret.protocols.amqp.connection import AmqpPeer
 from leveret.protocols.amqp.hub import Hub
-from leveret.protocols.amqp.limits import Limits
+from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.protocols.amqp.server import AmqpServer
-from leveret.protocols.net.admission import Admission
+from leveret.protocols.net.admission import ConnectionBudget
 from leveret.runtime.options import options_of
 from leveret.security.access import Access
 from leveret.security.passwords import hash_password
@@ -52,11 +52,13 @@ class Served:
     def __init__(self, access: Access | None = None, connect: Any = None, broker: Broker | None = None) -> None:
         self.broker = broker or leveret.open()
         self.shard: Shard | None = None
-        with self.broker.guard as core:
+        with self.broker.runtime as core:
             self.access = access or Access(core, None, cost=CHEAP)
         more = {} if connect is None else {"connect": connect}
-        self.server = AmqpServer(self.broker.guard, self.access, Limits(), Admission(100, 100, 100), **more)
-        self.broker.guard.on_durable(self.server.durable)
+        self.server = AmqpServer(
+            self.broker.runtime, self.access, AmqpLimits(), ConnectionBudget(100, 100, 100), **more
+        )
+        self.broker.runtime.on_durable(self.server.durable)
 
     async def close(self) -> None:
         await self.server.drain(320, "CONNECTION_FORCED - the test is over", 1)
@@ -70,43 +72,43 @@ class OneNode:
         self.name = name
         self.furnish = furnish
         self.cluster = cluster
-        self.catalog = Catalog(cluster.log, name, SHARDS)
-        guard = CatalogGuard(self.catalog.replica.broker, self.catalog.replica.lock, SystemClock())
-        self.fronts = Served(connect=self.connect, broker=Broker(guard, options_of({}), b"nobody knows"))
-        self.node = Node(name, "test", KEYS, self.catalog, self.fronts.server.hub, cluster)
+        self.catalog = ClusterCatalog(cluster.log, name, SHARDS)
+        runtime = CatalogRuntime(self.catalog.replica.broker, self.catalog.replica.lock, SystemClock())
+        self.proxies = Served(connect=self.connect, broker=Broker(runtime, options_of({}), b"nobody knows"))
+        self.node = Node(name, "test", KEYS, self.catalog, self.proxies.server.hub, cluster)
         self.shards: dict[str, Served] = {}
         self.port = 0
 
-    def connect(self, hub: Hub, peer: Peer) -> FrontConnection:
+    def connect(self, hub: Hub, peer: AmqpPeer) -> ProxyConnection:
         return self.node.connect(peer)
 
     async def start(self) -> None:
         self.cluster.addresses[self.name] = ("127.0.0.1", await self.node.start("127.0.0.1", 0))
-        access = self.fronts.access
+        access = self.proxies.access
         if not len(access.users):
             await self.node.decide(lambda core: access.add_default_user("guest", hash_password("guest", CHEAP)))
         bound = socket.create_server(("127.0.0.1", 0))
         self.port = bound.getsockname()[1]
-        self.fronts.server.listen(bound)
-        self.serve(LOCAL + self.name, Served(self.fronts.access))
+        self.proxies.server.listen(bound)
+        self.serve(LOCAL + self.name, Served(self.proxies.access))
 
-    def serve(self, home: str, served: Served) -> None:
+    def serve(self, shard_id: str, served: Served) -> None:
         """Serve a shard."""
-        self.shards[home] = served
-        self.node.prepare(home, served.broker.guard.core)
-        served.shard = served.shard or Shard(home, served.server.hub)
-        served.shard.edges = self.furnish(home, served.broker)
+        self.shards[shard_id] = served
+        self.node.prepare(shard_id, served.broker.runtime.core)
+        served.shard = served.shard or Shard(shard_id, served.server.hub)
+        served.shard.edges = self.furnish(shard_id, served.broker)
         self.node.serve(served.shard)
 
-    def hand_over(self, home: str) -> Served:
+    def hand_over(self, shard_id: str) -> Served:
         """Serve a shard no more, and give what is in it."""
-        self.node.forsake(home)
-        return self.shards.pop(home)
+        self.node.forsake(shard_id)
+        return self.shards.pop(shard_id)
 
     async def stop(self) -> None:
-        self.fronts.server.stop_listening()
+        self.proxies.server.stop_listening()
         await self.node.stop()
-        for served in (self.fronts, *self.shards.values()):
+        for served in (self.proxies, *self.shards.values()):
             await served.close()
 
 
@@ -131,8 +133,8 @@ class Cluster:
             self.call(partial(self._serve, name, str(shard)))
         self.run(self._linked())
 
-    def _serve(self, name: str, home: str) -> None:
-        self.members[name].serve(home, Served(self.members[name].fronts.access))
+    def _serve(self, name: str, shard_id: str) -> None:
+        self.members[name].serve(shard_id, Served(self.members[name].proxies.access))
 
     async def _add(self, name: str) -> None:
         self.members[name] = self.member(name, self, self.furnish)
@@ -145,8 +147,8 @@ class Cluster:
 
     # What nodes ask
 
-    def owner_of(self, home: str) -> str | None:
-        return self.owners.get(home)
+    def owner_of(self, shard_id: str) -> str | None:
+        return self.owners.get(shard_id)
 
     def address_of(self, node: str) -> tuple[str, int] | None:
         return self.addresses.get(node)
@@ -176,7 +178,7 @@ class Cluster:
     def sweep(self) -> None:
         """What every node does once a second."""
         for member in self.members.values():
-            self.call(member.fronts.server.hub.sweep)
+            self.call(member.proxies.server.hub.sweep)
 
     def wait_until(self, holds: Callable[[], bool]) -> None:
         """Look until something holds."""
@@ -192,13 +194,13 @@ class Cluster:
         self.run(self.members.pop(name).stop())
         del self.addresses[name]
 
-    def move(self, home: str, target: str) -> None:
+    def move(self, shard_id: str, target: str) -> None:
         """Give a shard to another node, with what is in it."""
 
         def move() -> None:
-            served = self.members[self.owners.pop(home)].hand_over(home)
-            self.members[target].serve(home, served)
-            self.owners[home] = target
+            served = self.members[self.owners.pop(shard_id)].hand_over(shard_id)
+            self.members[target].serve(shard_id, served)
+            self.owners[shard_id] = target
             self.members[target].node.look()
 
         self.call(move)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from leveret.cluster.forwarding.forwarder import Courier
+from leveret.cluster.forwarding.forwarder import Forwarder
 from leveret.protocols.management.cluster import asking
 from tests.cluster.cluster import Cluster
 from tests.cluster.coordination.etcd_process import EtcdProcess
@@ -30,7 +30,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nodes of this process wait for each other as long as tests do: it may stand still for seconds."""
     for name in LIMITS:
         monkeypatch.setattr(name, PATIENCE_S)
-    for ask in (Courier.everywhere, asking.ask_shards):
+    for ask in (Forwarder.everywhere, asking.ask_shards):
         monkeypatch.setattr(ask, "__defaults__", (PATIENCE_S,))
 
 

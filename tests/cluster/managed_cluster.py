@@ -9,11 +9,11 @@ from typing import Any
 
 from leveret.cluster.forwarding.edges import Furnish
 from leveret.cluster.forwarding.logins import Logouts
-from leveret.protocols.management.context import Site
-from leveret.server.administration.context import Site as Ground
+from leveret.protocols.management.context import AdminContext
+from leveret.server.administration.context import VerbContext as Ground
 from leveret.server.alerting import alerting_of
 from leveret.server.control import perform
-from leveret.server.management import management_site
+from leveret.server.management import make_admin_context
 from leveret.server.remote_control import RemoteControl
 from leveret.server.shard_verbs import ShardVerbs
 from leveret.server.tls_files import TlsFiles
@@ -55,7 +55,7 @@ class Operator:
     def figures(self) -> dict[str, Any]:
         links = dict.fromkeys(self.links, True)
         outbox = {"outbox": 0, "outbox_oldest_ms": 0, "outbox_stuck": 0}
-        more = {"links": links, "link_bytes": self._node.neighbours.bytes(), **outbox}
+        more = {"links": links, "link_bytes": self._node.peers.bytes(), **outbox}
         troubles = ("etcd_trouble", "store_trouble", "definitions_trouble", "doubtful")
         return {**dict.fromkeys((*COUNTS, *troubles), 0), **more}
 
@@ -68,21 +68,29 @@ class ManagedNode(WebNode):
         self._folder = TemporaryDirectory()
         self.operator = Operator(self)
         options = replace(self.options, data=self._folder.name)
-        access, guard, shards = self.fronts.access, self.fronts.broker.guard, self.edges.management.guards
-        self.alerts = alerting_of(options, guard, shards, self.node.decide)
+        access, runtime, shards = self.proxies.access, self.proxies.broker.runtime, self.edges.management.runtimes
+        self.alerts = alerting_of(options, runtime, shards, self.node.decide)
         self.catalog.replica.followers.append(
             lambda change: self.alerts.book.follow(change.kind, change.definition, change.removed)
         )
         verbs = ShardVerbs(self.node)
-        ground = Ground(guard.core, access, alerts=self.alerts, shards=shards, elsewhere=verbs, audit=self.audit)
+        ground = Ground(runtime.core, access, alerts=self.alerts, shards=shards, remote=verbs, audit=self.audit)
         verbs.serve(ground)
         self.ground = ground
-        fronts = self.fronts.server
-        alone = management_site(
-            options, self.edges.desk, ground, self.alerts, fronts, {}, TlsFiles(None, guard.clock), self.audit, name
+        proxies = self.proxies.server
+        alone = make_admin_context(
+            options,
+            self.edges.async_broker,
+            ground,
+            self.alerts,
+            proxies,
+            {},
+            TlsFiles(None, runtime.clock),
+            self.audit,
+            name,
         )
-        self.site: Site = self.edges.management.join(self.node, alone, self.operator)
-        self.web.manage(self.site)
+        self.context: AdminContext = self.edges.management.join(self.node, alone, self.operator)
+        self.web.manage(self.context)
         self.web.operate(RemoteControl(self.decided, ground, self.audit))
         self.logouts = Logouts(self.node, self.web.sessions, self.web.login)
 
@@ -130,4 +138,4 @@ class ManagedCluster(WebCluster):
     def sample(self) -> None:
         """Let every node look at its queues."""
         for name in self.members:
-            self.run(self.managed(name).site.rates.sample())
+            self.run(self.managed(name).context.rates.sample())

@@ -5,24 +5,24 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from leveret.cluster.catalog.directory import Directory
+from leveret.cluster.catalog.directory import QueueDirectory
 from leveret.cluster.catalog.replica import Replica
 from leveret.cluster.coordination.placement import LOCAL, Placements
-from leveret.cluster.proxy.connection import Caller, FrontConnection
-from leveret.cluster.proxy.proxied import Guest
-from leveret.cluster.proxy.shard_connection import Backend
+from leveret.cluster.proxy.connection import ProxyCaller, ProxyConnection
+from leveret.cluster.proxy.proxied import ProxiedClient
+from leveret.cluster.proxy.shard_connection import ShardConnection
 from leveret.cluster.shards.shard import Shard
-from leveret.cluster.transfer.batch import Bundle
+from leveret.cluster.transfer.batch import OutboxBatch
 from leveret.cluster.transfer.outbox import Outbox
 from leveret.core.changes import Change, DeleteQueue
 from leveret.core.errors import LeveretError
 from leveret.core.properties import Properties
 from leveret.core.queue import Queue
 from leveret.embedded.broker import Broker
-from leveret.protocols.amqp.connection import Peer
-from leveret.protocols.amqp.limits import Limits
+from leveret.protocols.amqp.connection import AmqpPeer
+from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.runtime.options import options_of
-from leveret.runtime.runtime import Guard
+from leveret.runtime.runtime import Runtime
 from tests.protocols.amqp.client import World
 
 SHARDS = 3
@@ -49,41 +49,41 @@ class Roads:
 class FrontWorld(World):
     """A hub of fronts, and a world for each shard."""
 
-    def __init__(self, limits: Limits | None = None, path: str | None = None, **options: Any) -> None:
+    def __init__(self, limits: AmqpLimits | None = None, path: str | None = None, **options: Any) -> None:
         self.replica = Replica(SHARDS)
         self._soon: deque[Callable[[], None]] = deque()
         super().__init__(limits)
-        self.worlds = {home: self.shard_world(home, limits, **options) for home in HOMES}
-        self.shards = {home: Shard(home, world.hub) for home, world in self.worlds.items()}
-        for home, world in self.worlds.items():
+        self.worlds = {shard_id: self.shard_world(shard_id, limits, **options) for shard_id in HOMES}
+        self.shards = {shard_id: Shard(shard_id, world.hub) for shard_id, world in self.worlds.items()}
+        for shard_id, world in self.worlds.items():
             world.hub.access = self.access
             self.access.watchers.add(world.hub)
-            world.core.gone = partial(self._hear_gone, home)
-        self.directory = Directory(SHARDS)
-        self.outboxes = {home: Outbox(home, world.core, self) for home, world in self.worlds.items()}
-        for home, outbox in self.outboxes.items():
-            outbox.start(self.worlds[home].hub)
-        self.posted: list[tuple[str, Bundle]] = []
+            world.core.gone = partial(self._hear_gone, shard_id)
+        self.directory = QueueDirectory(SHARDS)
+        self.outboxes = {shard_id: Outbox(shard_id, world.core, self) for shard_id, world in self.worlds.items()}
+        for shard_id, outbox in self.outboxes.items():
+            outbox.start(self.worlds[shard_id].hub)
+        self.posted: list[tuple[str, OutboxBatch]] = []
         self.roads = Roads()
-        self.guests: dict[Backend, Guest] = {}
-        self.callers: dict[Backend, Caller] = {}
+        self.proxied_clients: dict[ShardConnection, ProxiedClient] = {}
+        self.callers: dict[ShardConnection, ProxyCaller] = {}
         self._identities = 0
         self.version = 0
         self.is_current = True
-        self.doubted: list[FrontConnection] = []
+        self.is_stale: list[ProxyConnection] = []
         self.deaf = False
         """Whether nobody hears what shards say."""
 
     def open(self, path: str | None, **options: Any) -> Broker:
         """The copy of all definitions."""
-        return Broker(Guard(self.replica.broker, self.replica.lock, self.clock), options_of({}), b"nobody knows")
+        return Broker(Runtime(self.replica.broker, self.replica.lock, self.clock), options_of({}), b"nobody knows")
 
-    def shard_world(self, home: str, limits: Limits | None, **options: Any) -> World:
+    def shard_world(self, shard_id: str, limits: AmqpLimits | None, **options: Any) -> World:
         """The broker of a shard."""
         return World(limits, **options)
 
-    def connect(self, peer: Peer) -> FrontConnection:
-        return FrontConnection(self.hub, peer, self)
+    def connect(self, peer: AmqpPeer) -> ProxyConnection:
+        return ProxyConnection(self.hub, peer, self)
 
     def work(self) -> None:
         """Everything that the loop would do until there is nothing left."""
@@ -108,11 +108,11 @@ class FrontWorld(World):
 
     # What a node does
 
-    def home_of(self, vhost: str, queue: str) -> str:
-        return self.replica.home_of(vhost, queue)
+    def shard_id_of(self, vhost: str, queue: str) -> str:
+        return self.replica.shard_id_of(vhost, queue)
 
-    def hold(self, connection: FrontConnection) -> None:
-        self.doubted.append(connection)
+    def hold(self, connection: ProxyConnection) -> None:
+        self.is_stale.append(connection)
 
     def identify(self) -> str:
         self._identities += 1
@@ -139,36 +139,38 @@ class FrontWorld(World):
     def insist(self, change: Change[Any]) -> None:
         self.change(change, lambda _: None)
 
-    def _hear_gone(self, home: str, queue: Queue) -> None:
+    def _hear_gone(self, shard_id: str, queue: Queue) -> None:
         """A shard has deleted a queue."""
-        self._soon.append(lambda: self._forget(home, queue))
+        self._soon.append(lambda: self._forget(shard_id, queue))
 
-    def _forget(self, home: str, queue: Queue) -> None:
-        if self.replica.homes.get((queue.vhost, queue.name)) == home:
+    def _forget(self, shard_id: str, queue: Queue) -> None:
+        if self.replica.shard_ids.get((queue.vhost, queue.name)) == shard_id:
             self.change(DeleteQueue(queue.vhost, queue.name), lambda _: None)
 
-    def attach(self, backend: Backend, caller: Caller) -> None:
-        self.callers[backend] = caller
-        self._connect(backend)
+    def attach(self, shard_connection: ShardConnection, caller: ProxyCaller) -> None:
+        self.callers[shard_connection] = caller
+        self._connect(shard_connection)
 
-    def renew(self, backend: Backend, caller: Caller) -> None:
-        if backend in self.callers:
-            self.callers[backend] = caller
+    def renew(self, shard_connection: ShardConnection, caller: ProxyCaller) -> None:
+        if shard_connection in self.callers:
+            self.callers[shard_connection] = caller
 
     def reattach(self) -> None:
         """Every shard that has lost its owner has another one."""
-        for backend in list(self.callers):
-            if not backend.attached:
-                self._connect(backend)
+        for shard_connection in list(self.callers):
+            if not shard_connection.attached:
+                self._connect(shard_connection)
         self.work()
 
-    def _connect(self, backend: Backend) -> None:
-        guest = self.guests[backend] = Guest(self.shards[backend.home], self.callers[backend], backend)
-        backend.connection.attached(backend, guest)
+    def _connect(self, shard_connection: ShardConnection) -> None:
+        proxied = self.proxied_clients[shard_connection] = ProxiedClient(
+            self.shards[shard_connection.shard_id], self.callers[shard_connection], shard_connection
+        )
+        shard_connection.connection.attached(shard_connection, proxied)
 
-    def detach(self, backend: Backend) -> None:
-        self.guests.pop(backend, None)
-        self.callers.pop(backend, None)
+    def detach(self, shard_connection: ShardConnection) -> None:
+        self.proxied_clients.pop(shard_connection, None)
+        self.callers.pop(shard_connection, None)
 
     # What outboxes ask for
 
@@ -181,9 +183,9 @@ class FrontWorld(World):
     def wake(self, job: Callable[[], None]) -> None:
         self._soon.append(job)
 
-    def post(self, home: str, bundle: Bundle, done: Callable[[int], None]) -> None:
-        self.posted.append((home, bundle))
-        if not self.roads.there or home in self.roads.closed:
+    def post(self, shard_id: str, bundle: OutboxBatch, done: Callable[[int], None]) -> None:
+        self.posted.append((shard_id, bundle))
+        if not self.roads.there or shard_id in self.roads.closed:
             self._soon.append(partial(done, 0))
             return
 
@@ -191,7 +193,7 @@ class FrontWorld(World):
             if self.roads.back:
                 self._soon.append(partial(done, taken))
 
-        self.shards[home].bring(bundle, answer)
+        self.shards[shard_id].bring(bundle, answer)
 
     def close(self) -> None:
         super().close()

@@ -5,8 +5,8 @@ from collections.abc import Awaitable
 from typing import Any
 
 import leveret
-from leveret.cluster.catalog.catalog import Catalog
-from leveret.cluster.catalog.runtime import CatalogGuard
+from leveret.cluster.catalog.catalog import ClusterCatalog
+from leveret.cluster.catalog.runtime import CatalogRuntime
 from leveret.cluster.forwarding.sqs import NodeService
 from leveret.cluster.node import Node
 from leveret.cluster.shards.shard import Shard
@@ -29,27 +29,27 @@ class Member:
     """A node whose clock is that of the test."""
 
     def __init__(self, name: str, world: "NodeWorld") -> None:
-        self.catalog = Catalog(world.log, name, SHARDS)
-        guard = CatalogGuard(self.catalog.replica.broker, self.catalog.replica.lock, world.clock)
-        self.front = Served(broker=Broker(guard, options_of({}), b"nobody knows"))
-        self.node = Node(name, "test", KEYS, self.catalog, self.front.server.hub, world)
+        self.catalog = ClusterCatalog(world.log, name, SHARDS)
+        runtime = CatalogRuntime(self.catalog.replica.broker, self.catalog.replica.lock, world.clock)
+        self.proxy = Served(broker=Broker(runtime, options_of({}), b"nobody knows"))
+        self.node = Node(name, "test", KEYS, self.catalog, self.proxy.server.hub, world)
         told: dict[str, Any] = {f"sqs_{each}": value for each, value in world.told.items()}
         options = ServerOptions(**{"sqs_auth": "off", **told})
-        self.edges = NodeEdges(options, self.front.broker, self.front.access, self.node.decide)
+        self.edges = NodeEdges(options, self.proxy.broker, self.proxy.access, self.node.decide)
         self.edges.join(self.node)
         self.shards: list[Served] = []
 
-    def serve(self, home: str, clock: leveret.ManualClock) -> None:
-        served = Served(self.front.access, broker=leveret.open(clock=clock))
+    def serve(self, shard_id: str, clock: leveret.ManualClock) -> None:
+        served = Served(self.proxy.access, broker=leveret.open(clock=clock))
         self.shards.append(served)
-        self.node.prepare(home, served.broker.guard.core)
-        self.node.serve(Shard(home, served.server.hub, self.edges.furnish(home, served.broker)))
+        self.node.prepare(shard_id, served.broker.runtime.core)
+        self.node.serve(Shard(shard_id, served.server.hub, self.edges.furnish(shard_id, served.broker)))
 
     async def stop(self) -> None:
-        for home in list(self.node.shards):
-            self.node.forsake(home)
+        for shard_id in list(self.node.shards):
+            self.node.forsake(shard_id)
         await self.node.stop()
-        for served in (self.front, *self.shards):
+        for served in (self.proxy, *self.shards):
             await served.close()
 
 
@@ -92,8 +92,8 @@ class NodeWorld(World):
     def ask(self, name: str) -> None:
         """Let requests come to a node from now on."""
         asked = self.members[name]
-        self.broker, self.access = asked.front.broker, asked.front.access
-        self.desk, self.account = asked.edges.desk, asked.edges.account
+        self.broker, self.access = asked.proxy.broker, asked.proxy.access
+        self.async_broker, self.account = asked.edges.async_broker, asked.edges.account
         self.service = Answering(asked.edges.account, self.throttle, asked.node)
 
     async def _stop(self) -> None:
@@ -107,14 +107,14 @@ class NodeWorld(World):
         self.clock.advance(seconds)
         for member in self.members.values():
             for served in member.shards:
-                with served.broker.guard:
+                with served.broker.runtime:
                     pass
         super().later(0)
 
     # What nodes ask
 
-    def owner_of(self, home: str) -> str | None:
-        return "ab"[int(home) % 2]
+    def owner_of(self, shard_id: str) -> str | None:
+        return "ab"[int(shard_id) % 2]
 
     def address_of(self, node: str) -> tuple[str, int] | None:
         return self.addresses.get(node)

@@ -7,7 +7,7 @@ from typing import Any
 
 from leveret.cluster.shards.shard import Shard
 from leveret.cluster.transfer.outbox import Outbox
-from leveret.protocols.amqp.limits import Limits
+from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.protocols.amqp.methods import (
     BasicConsume,
     BasicConsumeOk,
@@ -39,10 +39,10 @@ class DiskWorld(World):
 
     def write(self) -> None:
         """Everything until now is on the disk, and the hub knows it."""
-        store = self.broker.guard.store
+        store = self.broker.runtime.store
         assert store is not None
         store.commit.flush()
-        while self.hub.durable_frame < self.broker.guard.durable_frame:
+        while self.hub.durable_batch < self.broker.runtime.durable_batch:
             self.hub.durable(self.frames.get(timeout=PATIENCE_S))
 
 
@@ -58,8 +58,8 @@ class TakeoverWorld(FrontWorld):
         """The nodes that can have clients."""
         self.hub.replies.node = NODE
 
-    def shard_world(self, home: str, limits: Limits | None, **options: Any) -> World:
-        if home != HOME:
+    def shard_world(self, shard_id: str, limits: AmqpLimits | None, **options: Any) -> World:
+        if shard_id != HOME:
             return World(limits, **options)
         return DiskWorld(limits, str(self._path), sync="never", spare_bytes=0, segment_bytes=SEGMENT_BYTES)
 
@@ -106,13 +106,13 @@ class TakeoverWorld(FrontWorld):
         world.hub.access = self.access
         world.core.gone = partial(self._hear_gone, HOME)
         self.shards[HOME] = Shard(HOME, world.hub)
-        self.shards[HOME].incumbents.is_present = self.present.__contains__
+        self.shards[HOME].exclusive_consumers.is_present = self.present.__contains__
         self.shards[HOME].begin()
         self.outboxes[HOME] = Outbox(HOME, world.core, self)
         self.outboxes[HOME].start(world.hub)
-        for backend in [each for each in self.guests if each.home == HOME]:
-            del self.guests[backend]
-            backend.lost("its owner was killed")
+        for shard_connection in [each for each in self.proxied_clients if each.shard_id == HOME]:
+            del self.proxied_clients[shard_connection]
+            shard_connection.lost("its owner was killed")
         self.work()
 
     def take_over(self) -> None:
@@ -154,7 +154,9 @@ def depth(client: Client) -> int:
 
 def cut_off(world: TakeoverWorld, client: Client) -> None:
     """The node of a client does not reach the shard any more."""
-    [backend] = [each for each in world.guests if each.connection is client.connection and each.home == HOME]
-    world.guests.pop(backend).cut_off()
-    backend.lost("the link is down")
+    [shard_connection] = [
+        each for each in world.proxied_clients if each.connection is client.connection and each.shard_id == HOME
+    ]
+    world.proxied_clients.pop(shard_connection).cut_off()
+    shard_connection.lost("the link is down")
     world.work()

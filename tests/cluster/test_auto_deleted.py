@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from leveret.cluster.catalog.auto_deletion import Departures
+from leveret.cluster.catalog.auto_deletion import AutoDeletion
 from leveret.cluster.catalog.catalog import Verb
 from leveret.cluster.forwarding import auto_deleted
-from leveret.cluster.forwarding.auto_deleted import Vanishing
+from leveret.cluster.forwarding.auto_deleted import AutoDeleted
 from tests.cluster.cluster import name_in
 from tests.cluster.managed_cluster import ManagedCluster
 
@@ -30,11 +30,11 @@ class Held:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._told: list[Callable[[], None]] = []
-        self._insist = Departures.insist
-        patch.setattr(Departures, "insist", lambda departures, verb: self._hold(departures, verb))
+        self._insist = AutoDeletion.insist
+        patch.setattr(AutoDeletion, "insist", lambda auto_deletion, verb: self._hold(auto_deletion, verb))
 
-    def _hold(self, departures: Departures, verb: Verb) -> None:
-        self._told.append(partial(self._insist, departures, verb))
+    def _hold(self, auto_deletion: AutoDeletion, verb: Verb) -> None:
+        self._told.append(partial(self._insist, auto_deletion, verb))
 
     def let_go(self) -> None:
         """Tell them; in the loop."""
@@ -51,15 +51,15 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Held:
 @pytest.fixture
 def heard(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
     """The owner tells the others as soon as one of them has noticed."""
-    look = Vanishing._has_gone
+    look = AutoDeleted._has_gone
 
-    async def looked(self: Vanishing, vhost: str, name: str) -> bool:
+    async def looked(self: AutoDeleted, vhost: str, name: str) -> bool:
         found = await look(self, vhost, name)
         if found:
             held.let_go()
         return found
 
-    monkeypatch.setattr(Vanishing, "_has_gone", looked)
+    monkeypatch.setattr(AutoDeleted, "_has_gone", looked)
 
 
 def vanished(cluster: ManagedCluster, prefix: str) -> str:

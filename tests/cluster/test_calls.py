@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from leveret.cluster.rpc.calls import Errands, send
-from leveret.cluster.rpc.link import Link
+from leveret.cluster.rpc.calls import CallHandlers, call
+from leveret.cluster.rpc.link import PeerLink
 from leveret.cluster.rpc.wire import refusal
 from leveret.core.errors import LeveretError, NotFound, NotSupported, Unreachable
 
@@ -16,8 +16,8 @@ from leveret.core.errors import LeveretError, NotFound, NotSupported, Unreachabl
 class Direct:
     """A link that leads to the errands of the same process, or is lost, or answers nothing."""
 
-    def __init__(self, errands: Errands | None, lost: bool = False) -> None:
-        self._errands = errands
+    def __init__(self, call_handlers: CallHandlers | None, lost: bool = False) -> None:
+        self._errands = call_handlers
         self._lost = lost
 
     def ask(self, request: bytes, answered: Callable[[bytes | None], None]) -> None:
@@ -32,7 +32,7 @@ class Direct:
 
 def sent(link: Direct | None, errand: str = "double", timeout_s: float = 10) -> Any:
     """Let somebody double a number."""
-    return asyncio.run(send(cast(Link, link), errand, {"number": 21}, timeout_s))
+    return asyncio.run(call(cast(PeerLink, link), errand, {"number": 21}, timeout_s))
 
 
 async def double(about: dict[str, Any]) -> int:
@@ -48,23 +48,23 @@ async def fail(about: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def errands() -> Errands:
-    made = Errands()
+def call_handlers() -> CallHandlers:
+    made = CallHandlers()
     made.works |= {"double": double, "refuse": refuse, "fail": fail}
     return made
 
 
-def test_an_errand_gives_what_came_of_it(errands: Errands) -> None:
-    assert sent(Direct(errands)) == 42
+def test_an_errand_gives_what_came_of_it(call_handlers: CallHandlers) -> None:
+    assert sent(Direct(call_handlers)) == 42
 
 
-def test_a_refusal_is_raised_as_what_it_was(errands: Errands) -> None:
+def test_a_refusal_is_raised_as_what_it_was(call_handlers: CallHandlers) -> None:
     with pytest.raises(NotFound, match="no 21"):
-        sent(Direct(errands), "refuse")
+        sent(Direct(call_handlers), "refuse")
     with pytest.raises(LeveretError, match="its log says why"):
-        sent(Direct(errands), "fail")
+        sent(Direct(call_handlers), "fail")
     with pytest.raises(NotSupported, match="different versions"):
-        sent(Direct(errands), "unheard of")
+        sent(Direct(call_handlers), "unheard of")
 
 
 def test_a_node_that_does_not_answer_is_unreachable() -> None:

@@ -108,13 +108,13 @@ def test_what_was_settled_and_lost_with_the_owner_is_settled_again(
 def test_a_settlement_is_remembered_until_it_is_durable(takeover: TakeoverWorld, client: Client) -> None:
     publish(client, *(b"%d" % number for number in range(5)))
     consume(client, prefetch=1)
-    backend = next(each for each in takeover.guests if each.home == HOME)
+    shard_connection = next(each for each in takeover.proxied_clients if each.shard_id == HOME)
     takeover.freeze()
     for _ in range(3):
         client.send(BasicAck(client.next(BasicDeliver).delivery_tag))
-    assert len(backend.unsure) == 3
+    assert len(shard_connection.unsure) == 3
     takeover.thaw()
-    assert len(backend.unsure) == 0
+    assert len(shard_connection.unsure) == 0
     takeover.take_over()
     assert client.next_content(BasicDeliver).body == b"3"
     assert client.nothing()
@@ -344,8 +344,8 @@ def test_a_shard_that_is_handed_over_gives_nothing_back(takeover: TakeoverWorld,
     other = takeover.client()
     other.call(BasicConsume(NAME, "o"), BasicConsumeOk)
     takeover.shards[HOME].leave()
-    for guest in takeover.guests.values():
-        guest.close()
+    for proxied in takeover.proxied_clients.values():
+        proxied.close()
     takeover.take_over()
     assert (client.nothing(), other.nothing()) == (True, True)
     client.send(BasicAck(tags[b"one"]))
@@ -381,9 +381,9 @@ def test_claims_out_of_order_are_refused(takeover: TakeoverWorld, client: Client
     publish(client, b"one")
     consume(client)
     client.received()
-    backend = next(each for each in takeover.guests if each.home == HOME)
+    shard_connection = next(each for each in takeover.proxied_clients if each.shard_id == HOME)
     record = (1).to_bytes(8, "big") + bytes(29)
-    backend.method(1, next(claims.claims([("c", claims.Name(b"\x01q" + record))])))
+    shard_connection.method(1, next(claims.claims([("c", claims.Name(b"\x01q" + record))])))
     takeover.work()
     assert client.next(ChannelClose).reply_code == 406
 

@@ -27,38 +27,38 @@ class Model:
         self.refused: set[int] = set()
         self.published = 0
 
-    def publish(self, homes: set[int], wanted: bool) -> None:
+    def publish(self, shard_ids: set[int], wanted: bool) -> None:
         """Send a message to some shards; whoever wants no confirm has no number."""
         self.published += wanted
         number = self.published if wanted else 0
-        if not homes:
+        if not shard_ids:
             return  # the channel itself tells the client
-        self.confirms.sent(number, [self.sent[home] for home in sorted(homes)])
-        for home in homes:
-            self.last[home] += 1
-            self.unspoken[home][self.last[home]] = number
+        self.confirms.sent(number, [self.sent[shard_id] for shard_id in sorted(shard_ids)])
+        for shard_id in shard_ids:
+            self.last[shard_id] += 1
+            self.unspoken[shard_id][self.last[shard_id]] = number
         if wanted:
-            self.undecided[number] = set(homes)
+            self.undecided[number] = set(shard_ids)
 
-    def speak(self, home: int, inner: int, multiple: bool, safe: bool) -> None:
+    def speak(self, shard_id: int, inner: int, multiple: bool, safe: bool) -> None:
         """A shard says what became of one of its messages, or of all up to it."""
-        spoken = [each for each in self.unspoken[home] if each == inner or (multiple and each <= inner)]
-        verdicts = self.confirms.heard(self.sent[home], inner, multiple, safe)
-        self._check(home, spoken, safe, verdicts)
+        spoken = [each for each in self.unspoken[shard_id] if each == inner or (multiple and each <= inner)]
+        verdicts = self.confirms.heard(self.sent[shard_id], inner, multiple, safe)
+        self._check(shard_id, spoken, safe, verdicts)
 
-    def lose(self, home: int) -> None:
+    def lose(self, shard_id: int) -> None:
         """A shard is gone."""
-        verdicts = self.confirms.lost(self.sent[home])
-        self._check(home, list(self.unspoken[home]), False, verdicts)
-        self.last[home] = 0
+        verdicts = self.confirms.lost(self.sent[shard_id])
+        self._check(shard_id, list(self.unspoken[shard_id]), False, verdicts)
+        self.last[shard_id] = 0
 
-    def _check(self, home: int, spoken: list[int], safe: bool, verdicts: list[Verdict]) -> None:
+    def _check(self, shard_id: int, spoken: list[int], safe: bool, verdicts: list[Verdict]) -> None:
         """Every verdict is about publishes of which all shards have spoken, and none is left out."""
         decided = {}
-        for number in filter(None, [self.unspoken[home].pop(each) for each in spoken]):
+        for number in filter(None, [self.unspoken[shard_id].pop(each) for each in spoken]):
             if not safe:
                 self.refused.add(number)
-            self.undecided[number].discard(home)
+            self.undecided[number].discard(shard_id)
             if not self.undecided[number]:
                 decided[number] = number not in self.refused
                 del self.undecided[number]

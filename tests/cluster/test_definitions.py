@@ -44,7 +44,7 @@ def test_a_queue_is_usable_where_its_definition_is_not_known_yet(
     async def tell_nobody(version: int) -> None:
         return
 
-    monkeypatch.setattr(cluster.members["a"].node._knowledge, "_all_know", tell_nobody)
+    monkeypatch.setattr(cluster.members["a"].node._propagation, "_all_know", tell_nobody)
     with cluster.connect("a") as connection:
         channel = connection.channel()
         channel.confirm_delivery()
@@ -56,7 +56,7 @@ def test_a_queue_is_usable_where_its_definition_is_not_known_yet(
 
 
 def test_who_is_deleted_on_one_node_has_to_leave_the_others(cluster: Cluster) -> None:
-    access = cluster.members["a"].fronts.access
+    access = cluster.members["a"].proxies.access
     decide(cluster, "a", lambda core: access.add_user("ada", hash_password("secret", CHEAP)))
     decide(cluster, "a", lambda core: access.set_permission("ada", "/", ".*", ".*", ".*"))
     connection = cluster.connect("b", "ada", "secret")
@@ -69,7 +69,7 @@ def test_who_is_deleted_on_one_node_has_to_leave_the_others(cluster: Cluster) ->
 
 
 def test_a_vhost_that_is_deleted_on_one_node_loses_its_clients_on_all(cluster: Cluster) -> None:
-    access = cluster.members["a"].fronts.access
+    access = cluster.members["a"].proxies.access
     decide(cluster, "a", lambda core: access.declare_vhost("v"))
     decide(cluster, "a", lambda core: access.set_permission("guest", "v", ".*", ".*", ".*"))
     connection = cluster.connect("b", vhost="v")
@@ -86,7 +86,7 @@ def test_a_vhost_that_is_deleted_on_one_node_loses_its_clients_on_all(cluster: C
 
 
 def test_a_permission_that_is_taken_on_one_node_is_gone_on_the_others(cluster: Cluster) -> None:
-    access = cluster.members["a"].fronts.access
+    access = cluster.members["a"].proxies.access
     with cluster.connect("b") as connection:
         channel = connection.channel()
         channel.confirm_delivery()
@@ -99,7 +99,7 @@ def test_a_permission_that_is_taken_on_one_node_is_gone_on_the_others(cluster: C
 
 
 def test_a_user_of_one_node_logs_in_at_another_until_he_is_deleted(cluster: Cluster) -> None:
-    access = cluster.members["a"].fronts.access
+    access = cluster.members["a"].proxies.access
     stored = hash_password("secret", CHEAP)
     decide(cluster, "a", lambda core: access.add_user("ada", stored))
     decide(cluster, "a", lambda core: access.set_permission("ada", "/", "", ".*", "^mine$"))
@@ -115,7 +115,7 @@ def test_a_user_of_one_node_logs_in_at_another_until_he_is_deleted(cluster: Clus
 
 def test_a_user_that_two_nodes_add_is_the_same_on_both(cluster: Cluster) -> None:
     async def add_on(name: str, password: str) -> Any:
-        access, stored = cluster.members[name].fronts.access, hash_password(password, CHEAP)
+        access, stored = cluster.members[name].proxies.access, hash_password(password, CHEAP)
         return await cluster.members[name].node.decide(lambda core: access.add_user("eve", stored))
 
     async def add_on_both() -> list[Any]:
@@ -123,13 +123,13 @@ def test_a_user_that_two_nodes_add_is_the_same_on_both(cluster: Cluster) -> None
 
     outcomes = cluster.run(add_on_both())
     assert [type(each) for each in outcomes if isinstance(each, Exception)] == [PreconditionFailed]
-    first, second = (member.fronts.access.users.get("eve") for member in cluster.members.values())
+    first, second = (member.proxies.access.users.get("eve") for member in cluster.members.values())
     assert first.password_hash == second.password_hash
 
 
 def test_the_default_user_is_made_once(cluster: Cluster) -> None:
     stored = [
-        member.fronts.access.users.get("guest").password_hash for member in cluster.members.values()
+        member.proxies.access.users.get("guest").password_hash for member in cluster.members.values()
     ]  # each hash of the same password has its own salt
     assert stored[0] == stored[1]
 
@@ -257,8 +257,8 @@ def test_nobody_deletes_what_is_somebody_elses_by_now(cluster: Cluster) -> None:
 
 def test_a_shard_that_was_away_has_what_the_others_have(cluster: Cluster) -> None:
     name, other = name_in(0, "kept"), name_in(0, "dropped")
-    stale = cluster.call(lambda: Served(cluster.members["a"].fronts.access))
-    with stale.broker.guard as core:
+    stale = cluster.call(lambda: Served(cluster.members["a"].proxies.access))
+    with stale.broker.runtime as core:
         core.declare_queue("/", name, {"x-max-length": 1})
         core.declare_queue("/", other)
         core.declare_exchange("/", "was", "fanout")
@@ -270,17 +270,21 @@ def test_a_shard_that_was_away_has_what_the_others_have(cluster: Cluster) -> Non
     decide(cluster, "a", lambda core: core.bind("/", "is", name, "#"))
     replica = cluster.members["a"].catalog.replica
     cluster.call(lambda: Shard("0", stale.server.hub).reconcile(replica))
-    with stale.broker.guard as core:
-        home = core.topology.vhost("/")
-        assert {each: queue.arguments for each, queue in home.queues.items()} == {name: {"x-max-length": 2}}
-        assert (home.exchanges["is"].type, "was" in home.exchanges, home.policies) == ("topic", False, {})
+    with stale.broker.runtime as core:
+        virtual_host = core.topology.vhost("/")
+        assert {each: queue.arguments for each, queue in virtual_host.queues.items()} == {name: {"x-max-length": 2}}
+        assert (virtual_host.exchanges["is"].type, "was" in virtual_host.exchanges, virtual_host.policies) == (
+            "topic",
+            False,
+            {},
+        )
         assert list(core.topology.vhosts) == ["/"]
-        assert [binding.destination.name for binding in home.bindings()] == [name]
+        assert [binding.destination.name for binding in virtual_host.bindings()] == [name]
     cluster.run(stale.close())
 
 
 def test_exclusive_queues_are_at_home_on_their_node(cluster: Cluster) -> None:
     with cluster.connect("b") as connection:
         name = connection.channel().queue_declare("", exclusive=True).method.queue
-        assert {member.catalog.replica.homes["/", name] for member in cluster.members.values()} == {LOCAL + "b"}
+        assert {member.catalog.replica.shard_ids["/", name] for member in cluster.members.values()} == {LOCAL + "b"}
     cluster.wait_until(lambda: not any(queues_everywhere(cluster)))

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from leveret.cluster.operations import Operations
-from leveret.cluster.transfer.batch import Bundle
-from leveret.cluster.transfer.destination_sender import ANSWER_MS, PAUSE_MAX_MS, TURN_MAX, Destination
+from leveret.cluster.transfer.batch import OutboxBatch
+from leveret.cluster.transfer.destination_sender import ANSWER_MS, PAUSE_MAX_MS, TURN_MAX, OutboxDestination
 from leveret.cluster.transfer.outbox import IDLE_MS
 from leveret.core.errors import StoreUnreachable
 from leveret.core.held import Held
@@ -92,7 +92,7 @@ def test_a_full_queue_does_not_keep_letters_from_others_of_its_shard(
     move(world, client, GRAVE, b"dear")
     assert take(client).body == b"dear"
     [stuck] = world.outboxes[SOURCE_SHARD].waiting()
-    assert (stuck.destination, stuck.letters) == (f"queue '{full}' in vhost '/'", len(bodies))
+    assert (stuck.destination, stuck.messages) == (f"queue '{full}' in vhost '/'", len(bodies))
     queues = world.worlds[SOURCE_SHARD].core.topology.vhosts[INTERNAL_VHOST].queues
     assert sum(queue.leased for queue in queues.values()) == 1
 
@@ -115,7 +115,7 @@ def test_operators_see_who_takes_nothing(
     for _ in range(5):
         retry(world)
     [stuck] = world.outboxes[SOURCE_SHARD].waiting()
-    assert (stuck.letters, stuck.is_stuck) == (1, True)
+    assert (stuck.messages, stuck.is_stuck) == (1, True)
     assert stuck.age_ms >= 5 * PAUSE_MAX_MS
     node: Any = SimpleNamespace(_node=world)
     [told] = Operations._outboxes(node)
@@ -123,7 +123,7 @@ def test_operators_see_who_takes_nothing(
     take(client, full)
     retry(world)
     assert world.outboxes[SOURCE_SHARD].waiting() == []
-    assert [record.getMessage() for record in caplog.records] == ["letters wait", "letters go on"]
+    assert [record.getMessage() for record in caplog.records] == ["outbox waits", "outbox resumes"]
 
 
 def test_a_full_queue_knows_what_it_has_taken(world: FrontWorld, client: Client, full: str) -> None:
@@ -140,9 +140,9 @@ def test_a_full_queue_knows_what_it_has_taken(world: FrontWorld, client: Client,
 
 def test_a_letter_is_not_taken_before_the_one_in_front_of_it(world: FrontWorld, client: Client, full: str) -> None:
     move(world, client, full, b"one")
-    _, bundle = world.posted[-1]
-    [letter] = bundle.letters
-    three = Bundle([letter._replace(name=f"0/{number}") for number in range(3)], bundle.queue)
+    _, batch = world.posted[-1]
+    [message] = batch.messages
+    three = OutboxBatch([message._replace(name=f"0/{number}") for number in range(3)], batch.queue)
     taken: list[int] = []
     shard = world.shards[GRAVE_SHARD]
     for _ in range(4):
@@ -190,8 +190,8 @@ def test_what_can_be_read_does_not_wait_for_what_cannot(world: FrontWorld, clien
         client.publish(SOURCE, body=body)
         reject(client)
     world.roads.closed = set()
-    [bag] = world.outboxes[SOURCE_SHARD]._bags.values()
-    bag.queue = Unreadable(bag.queue)  # type: ignore[assignment]
+    [sender] = world.outboxes[SOURCE_SHARD]._senders.values()
+    sender.queue = Unreadable(sender.queue)  # type: ignore[assignment]
     for _ in range(2):
         retry(world)
     assert [take(client).body for _ in range(3)] == [b"one", b"two", b"three"]
@@ -201,7 +201,7 @@ def test_what_can_be_read_does_not_wait_for_what_cannot(world: FrontWorld, clien
 def test_a_destination_that_nobody_writes_to_is_forgotten(world: FrontWorld, client: Client) -> None:
     die_rejected(world, client)
     queues = world.worlds[SOURCE_SHARD].core.topology.vhosts[INTERNAL_VHOST].queues
-    assert list(queues) == [Destination(GRAVE_SHARD).bag]
+    assert list(queues) == [OutboxDestination(GRAVE_SHARD).sender]
     world.pass_ms(IDLE_MS)
     retry(world)
     assert not queues

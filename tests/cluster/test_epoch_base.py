@@ -44,8 +44,8 @@ def test_a_region_with_an_etcd_of_its_own_goes_on_with_a_higher_base(
     finally:
         first.kill()
     (tmp_path / "etcd").mkdir()
-    with EtcdProcess(tmp_path / "etcd") as elsewhere:
-        second = node(tmp_path / "second", elsewhere.url, store_url, base=1)
+    with EtcdProcess(tmp_path / "etcd") as in_thread:
+        second = node(tmp_path / "second", in_thread.url, store_url, base=1)
         try:
             assert main(["status", "--data", str(second.data)]) == 0, "what probes ask"
             with connect(second) as connection:

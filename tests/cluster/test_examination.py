@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import leveret
-from leveret.cluster.examination import EXAMINE, Examination
+from leveret.cluster.examination import EXAMINE, ClusterExamination
 from leveret.core.errors import AccessRefused
 
 ROUND_TRIP_S = 2
@@ -36,7 +36,7 @@ def test_only_what_the_round_trip_does_not_explain_is_a_difference() -> None:
     node = Asked(clock, b=1_500, c=5_000, d=-300)
     place = SimpleNamespace(etcd=("one",), ttl_s=4, tls=None)
     joined: Any = SimpleNamespace(node=node, place=place, etcd=SimpleNamespace(member_count=refuse))
-    found = asyncio.run(Examination(joined, clock).look())
+    found = asyncio.run(ClusterExamination(joined, clock).look())
     assert {name: facts["clock_off_ms"] for name, facts in found["nodes"].items()} == {
         "a": 0,
         "b": 0,

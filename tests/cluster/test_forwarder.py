@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from leveret.cluster.forwarding import forwarder as couriers
-from leveret.cluster.forwarding.edges import Edge
-from leveret.cluster.forwarding.forwarder import Courier
+from leveret.cluster.forwarding import forwarder as forwarders
+from leveret.cluster.forwarding.edges import Api
+from leveret.cluster.forwarding.forwarder import Forwarder
 from leveret.core.errors import NotFound, Unreachable
 from leveret.embedded.broker import Broker
 from leveret.protocols.http.problem import problem
-from leveret.protocols.http.request import Peer, Refusal, Request
-from leveret.protocols.http.response import Response, Stream
+from leveret.protocols.http.request import HttpPeer, Refusal, Request
+from leveret.protocols.http.response import Response, Streamed
 from leveret.security.identity import Identity
 from tests.cluster.cluster import Cluster, OneNode
 
@@ -26,13 +26,13 @@ NONE_S = -1.0  # of patience: whatever fails is not tried again
 class Echo:
     """Answers of a shard that tests ask for by the path."""
 
-    def __init__(self, home: str, broker: Broker) -> None:
-        self.home = home
+    def __init__(self, shard_id: str, broker: Broker) -> None:
+        self.shard_id = shard_id
         self.waiting: list[asyncio.Future[Response]] = []
         self.parts_given = 0
         self.closed = asyncio.Event()
         self.broker: Broker | None = broker
-        self.by_name: Mapping[str, Edge] = {"echo": Edge(self.answer, problem)}
+        self.by_name: Mapping[str, Api] = {"echo": Api(self.answer, problem)}
 
     def answer(self, request: Request) -> Any:
         return getattr(self, request.path[1:])(request)
@@ -40,7 +40,7 @@ class Echo:
     def same(self, request: Request) -> Response:
         assert request.identity is not None
         who = f"{request.identity.user} {request.identity.scopes} {sorted(request.headers)}"
-        return Response(201, request.body, "text/plain", (("Shard", self.home), ("Who", who)))
+        return Response(201, request.body, "text/plain", (("Shard", self.shard_id), ("Who", who)))
 
     def missing(self, request: Request) -> Response:
         raise NotFound("it is not there")
@@ -52,8 +52,8 @@ class Echo:
         self.waiting.append(asyncio.get_running_loop().create_future())
         return self.waiting[-1]
 
-    def parts(self, request: Request) -> Stream:
-        return Stream(self.all_parts(), "text/plain", (("Shard", self.home),))
+    def parts(self, request: Request) -> Streamed:
+        return Streamed(self.all_parts(), "text/plain", (("Shard", self.shard_id),))
 
     async def all_parts(self) -> AsyncGenerator[bytes, None]:
         try:
@@ -76,25 +76,27 @@ class World:
     def __init__(self) -> None:
         self.made: dict[tuple[str, Broker], Echo] = {}
         self.cluster = Cluster("a", "b", furnish=self.furnish)
-        self.courier: Courier = self.member("a").node.courier
+        self.forwarder: Forwarder = self.member("a").node.forwarder
 
-    def furnish(self, home: str, broker: Broker) -> Echo:
-        return self.made.setdefault((home, broker), Echo(home, broker))
+    def furnish(self, shard_id: str, broker: Broker) -> Echo:
+        return self.made.setdefault((shard_id, broker), Echo(shard_id, broker))
 
     def member(self, name: str) -> OneNode:
         return self.cluster.members[name]
 
-    def echo(self, home: str) -> Echo:
-        (found,) = (each for (shard, _), each in self.made.items() if shard == home)
+    def echo(self, shard_id: str) -> Echo:
+        (found,) = (each for (shard, _), each in self.made.items() if shard == shard_id)
         return found
 
-    async def ask(self, home: str, path: str, body: bytes = b"", method: str = "GET", **options: Any) -> Any:
-        answer = self.courier.ask(home, "echo", request(path, body, method), **options)
+    async def ask(self, shard_id: str, path: str, body: bytes = b"", method: str = "GET", **options: Any) -> Any:
+        answer = self.forwarder.ask(shard_id, "echo", request(path, body, method), **options)
         return await answer if isinstance(answer, Awaitable) else answer
 
 
 def request(path: str, body: bytes = b"", method: str = "GET") -> Request:
-    made = Request(method, path.encode(), {b"authorization": b"secret", b"x": b"\xff"}, Peer("10.0.0.1", 5, True, "me"))
+    made = Request(
+        method, path.encode(), {b"authorization": b"secret", b"x": b"\xff"}, HttpPeer("10.0.0.1", 5, True, "me")
+    )
     made.body = body
     made.identity = Identity("ann", frozenset(("monitoring",)), ("read:*",))
     return made
@@ -111,16 +113,16 @@ def world() -> Iterator[World]:
     made.cluster.close()
 
 
-@pytest.mark.parametrize("home", ["0", "1"])
+@pytest.mark.parametrize("shard_id", ["0", "1"])
 @pytest.mark.parametrize("size", [0, 5, 3 << 20])
-def test_a_request_is_answered_by_its_shard(world: World, home: str, size: int) -> None:
+def test_a_request_is_answered_by_its_shard(world: World, shard_id: str, size: int) -> None:
     body = bytes(size)
-    answer = world.cluster.run(world.ask(home, "/same", body, "POST"))
+    answer = world.cluster.run(world.ask(shard_id, "/same", body, "POST"))
     assert (answer.status, answer.body, answer.content_type) == (201, body, "text/plain")
     headers = dict(answer.headers)
-    assert headers["Shard"] == home
+    assert headers["Shard"] == shard_id
     assert headers["Who"].startswith("ann ('read:*',) ")
-    assert ("authorization" in headers["Who"]) is (home == "0")  # no link carries it
+    assert ("authorization" in headers["Who"]) is (shard_id == "0")  # no link carries it
 
 
 def test_a_refusal_comes_back_as_an_answer(world: World) -> None:
@@ -174,7 +176,7 @@ def test_a_node_that_stops_lets_nobody_wait(world: World) -> None:
         )
         while len(echo.waiting) < 2:
             await asyncio.sleep(0.01)
-        world.courier.close()
+        world.forwarder.close()
         with pytest.raises(Refusal, match="stopping"):
             await poll
         for each in echo.waiting:
@@ -193,7 +195,7 @@ def test_a_request_that_always_fails_where_it_is_done_is_given_up(
     def fail(request: Request) -> Response:
         calls.append(request)
         if len(calls) > 1:
-            monkeypatch.setattr(couriers, "PATIENCE_S", NONE_S)
+            monkeypatch.setattr(forwarders, "PATIENCE_S", NONE_S)
         raise Unreachable("its database is away")
 
     async def ask() -> None:
@@ -215,10 +217,10 @@ def test_a_node_refuses_in_the_same_way_whoever_asks(world: World) -> None:
 
     async def ask() -> None:
         for member in world.cluster.members.values():
-            member.node.edges["refusing"] = Edge(refuse, problem)
-        answers = await world.courier.everywhere("refusing", request("/"))
+            member.node.edges["refusing"] = Api(refuse, problem)
+        answers = await world.forwarder.everywhere("refusing", request("/"))
         assert {name: answer.status for name, answer in answers.items()} == {"a": 404, "b": 404}
-        assert await world.courier.told_everywhere("refusing", request("/")) == {}
+        assert await world.forwarder.told_everywhere("refusing", request("/")) == {}
 
     world.cluster.run(ask())
 
@@ -226,10 +228,10 @@ def test_a_node_refuses_in_the_same_way_whoever_asks(world: World) -> None:
 def test_nodes_are_asked_too(world: World) -> None:
     async def ask() -> None:
         for member in world.cluster.members.values():
-            member.node.edges["name"] = Edge(partial(told, member.name), problem)
-        assert await world.courier.told_everywhere("name", request("/")) == {"a": b"a", "b": b"b"}
+            member.node.edges["name"] = Api(partial(told, member.name), problem)
+        assert await world.forwarder.told_everywhere("name", request("/")) == {"a": b"a", "b": b"b"}
         with pytest.raises(Refusal, match="cannot be reached"):
-            await world.courier.ask_node("z", "name", request("/"))
+            await world.forwarder.ask_node("z", "name", request("/"))
 
     world.cluster.run(ask())
 
@@ -249,7 +251,7 @@ def test_a_request_finds_the_next_owner(world: World, monkeypatch: pytest.Monkey
         assert (await world.ask("1", "/same", b"x", "POST")).status == 201
 
     world.cluster.run(move())
-    monkeypatch.setattr(couriers, "PATIENCE_S", NONE_S)
+    monkeypatch.setattr(forwarders, "PATIENCE_S", NONE_S)
     owner = world.cluster.owners.pop("3")
     served = world.member("b").hand_over("3")
 
@@ -286,11 +288,11 @@ def test_a_lost_link_is_asked_about_again_only_what_is_safe(world: World) -> Non
 
 
 def test_another_node_has_limits_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(couriers, "BODIES_BYTES_MAX", 1_000)
+    monkeypatch.setattr(forwarders, "BODIES_BYTES_MAX", 1_000)
     assert world.cluster.run(world.ask("1", "/same", bytes(1_000), "POST")).status == 201
-    monkeypatch.setattr(couriers, "PATIENCE_S", NONE_S)
+    monkeypatch.setattr(forwarders, "PATIENCE_S", NONE_S)
     with pytest.raises(Refusal):
         world.cluster.run(world.ask("1", "/same", bytes(1_001), "POST"))
-    monkeypatch.setattr(couriers, "RECEPTIONS_MAX", 0)
+    monkeypatch.setattr(forwarders, "FORWARDED_MAX", 0)
     with pytest.raises(Refusal):
         world.cluster.run(world.ask("1", "/same"))

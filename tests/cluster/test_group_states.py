@@ -7,20 +7,20 @@ import pytest
 
 from leveret.cluster.shards import group_states
 from leveret.cluster.shards.group_states import GroupStates
-from leveret.cluster.shards.groups import Facts, Group
+from leveret.cluster.shards.groups import GroupFacts, ShardGroup
 from leveret.core.errors import StoreUnreachable
 from tests.waiting import PATIENCE_S
 
-FACTS = Facts(15, "ANY 1 (b)", "shop", 0, 32)
+FACTS = GroupFacts(15, "ANY 1 (b)", "shop", 0, 32)
 released = threading.Event()
-GROUPS = {0: Group(0, "good"), 1: Group(1, "away"), 2: Group(2, "hangs")}
+GROUPS = {0: ShardGroup(0, "good"), 1: ShardGroup(1, "away"), 2: ShardGroup(2, "hangs")}
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     urls: list[str] = []
 
-    def facts_of(url: str) -> Facts:
+    def facts_of(url: str) -> GroupFacts:
         urls.append(url)
         if url == "away":
             raise StoreUnreachable("connection refused")
@@ -29,7 +29,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return FACTS
 
     monkeypatch.setattr(group_states, "facts_of", facts_of)
-    monkeypatch.setattr(group_states, "FRESH_S", PATIENCE_S)
+    monkeypatch.setattr(group_states, "CURRENT_S", PATIENCE_S)
     released.clear()
     return urls
 
@@ -54,7 +54,7 @@ def test_each_is_told_as_far_as_it_is_known(asked: list[str], monkeypatch: pytes
 
 
 def test_they_are_asked_again_after_a_while(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_states, "FRESH_S", -1.0)
+    monkeypatch.setattr(group_states, "CURRENT_S", -1.0)
 
     async def look() -> None:
         states = GroupStates(lambda: {0: GROUPS[0]})

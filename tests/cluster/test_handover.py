@@ -18,7 +18,7 @@ from leveret.core.queue import Queue
 def opened(path: Path) -> leveret.Broker:
     """A shard, as its next owner finds it."""
     broker = leveret.open(path, sync="never", spare_bytes=0)
-    with broker.guard as core:
+    with broker.runtime as core:
         unpack(core)
     return broker
 
@@ -40,7 +40,7 @@ def broker(tmp_path: Path) -> leveret.Broker:
     """A shard with messages of both kinds, some of which somebody holds."""
     broker = opened(tmp_path / "disk")
     queue = core_of(broker)
-    with broker.guard as core:
+    with broker.runtime as core:
         for number in range(6):
             publish(core, queue, b"%d" % number, persistent=number % 2 == 0)
         publish(core, queue, b"later", persistent=False, due_ms=core.now_ms + 3_600_000)
@@ -53,7 +53,7 @@ def broker(tmp_path: Path) -> leveret.Broker:
 def test_what_is_not_persistent_goes_with_a_shard_in_its_order(
     broker: leveret.Broker, tmp_path: Path, is_replayed: bool
 ) -> None:
-    with broker.guard as core:
+    with broker.runtime as core:
         pack(core)
     broker.flush()
     copytree(tmp_path / "disk", tmp_path / "replayed")
@@ -63,7 +63,7 @@ def test_what_is_not_persistent_goes_with_a_shard_in_its_order(
     assert bodies(queue) == [b"0", b"1", b"2", b"3", b"4", b"5"]
     assert [held.deliveries for held in browse.ready_after(queue, (), 3)[0]] == [1, 1, 0]
     assert queue.scheduled == 1
-    with again.guard as core:
+    with again.runtime as core:
         assert "fleeting" not in core.topology.vhost("/").queues
     again.close()
 
@@ -72,7 +72,7 @@ def test_it_is_for_the_next_owner_only_unless_that_hands_it_over_as_well(
     broker: leveret.Broker, tmp_path: Path
 ) -> None:
     for _ in range(3):
-        with broker.guard as core:
+        with broker.runtime as core:
             pack(core)
         broker.close()
         broker = opened(tmp_path / "disk")
@@ -97,7 +97,7 @@ def test_only_so_much_is_kept_and_that_is_the_oldest(
     broker: leveret.Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handover, "KEPT_BYTES_MAX", 1)
-    with broker.guard as core:
+    with broker.runtime as core:
         pack(core)
     broker.close()
     again = opened(tmp_path / "disk")

@@ -8,21 +8,23 @@ import pytest
 
 from leveret.cluster.rpc import wire
 from leveret.cluster.rpc.handshake import PROOF_BYTES
-from leveret.cluster.rpc.link import Link
-from leveret.cluster.rpc.wire import Kind, Message
+from leveret.cluster.rpc.link import PeerLink
+from leveret.cluster.rpc.wire import FrameKind, LinkFrame
 from tests.cluster.wires import Side, hello, hello_of, is_proof
 
 OLD, NEW, OTHER = (name * 32 for name in (b"o", b"n", b"x"))
 
 
-def encoded(messages: list[Message]) -> bytes:
+def encoded(messages: list[LinkFrame]) -> bytes:
     return b"".join(wire.encode(*message) for message in messages)
 
 
-def met(caller: Side, acceptor: Side, between: Callable[[Message], Message] = lambda message: message) -> list[Message]:
+def met(
+    caller: Side, acceptor: Side, between: Callable[[LinkFrame], LinkFrame] = lambda message: message
+) -> list[LinkFrame]:
     """Let one node call another; gives all that was said. `between` changes messages on their way."""
     links = caller.link(acceptor.name), acceptor.link()
-    heard: list[Message] = []
+    heard: list[LinkFrame] = []
     while caller.sent or acceptor.sent:
         for side, link in ((caller, links[1]), (acceptor, links[0])):
             said = [between(message) for message in side.said()]
@@ -137,7 +139,7 @@ def test_a_stranger_cannot_relay_one_node_to_another() -> None:
         nonce_a = hello_of(a.said())["nonce"]
         links["b"].data_received(hello(nonce=nonce_a))
         learnt = [*a.said(), *b.said()]
-        for message in [each for each in learnt if each.kind is Kind.PROOF]:
+        for message in [each for each in learnt if each.kind is FrameKind.PROOF]:
             for link in links.values():
                 link.data_received(wire.encode(*message))
         assert not a.is_up
@@ -155,9 +157,9 @@ def test_a_stranger_learns_nothing_about_the_secret_before_it_proves_that_it_kno
         link = b.link()
         assert b.said() == []
         link.data_received(hello())
-        assert [message.kind for message in b.said()] == [Kind.HELLO]
-        link.data_received(wire.encode(Kind.PROOF, 0, bytes(PROOF_BYTES)))
-        assert [message.kind for message in b.said()] == [Kind.CLOSE]
+        assert [message.kind for message in b.said()] == [FrameKind.HELLO]
+        link.data_received(wire.encode(FrameKind.PROOF, 0, bytes(PROOF_BYTES)))
+        assert [message.kind for message in b.said()] == [FrameKind.CLOSE]
         assert b.hung_up
         assert not b.is_up
         link.connection_lost(None)
@@ -173,7 +175,7 @@ def test_a_proof_is_not_accepted_from_the_one_it_was_made_for() -> None:
         calling, accepting = a.link("b"), called.link()
         told = hello_of(a.said())
         calling.data_received(hello(role="acceptor", node="b", to="a", nonce=told["nonce"][::-1]))
-        proof = next(message for message in a.said() if message.kind is Kind.PROOF)
+        proof = next(message for message in a.said() if message.kind is FrameKind.PROOF)
         calling.data_received(wire.encode(*proof))
         assert not a.is_up
         accepting.data_received(hello(node="b", to="a", nonce=told["nonce"]))
@@ -205,7 +207,7 @@ def test_the_proof_of_an_acceptor_is_none_of_a_caller() -> None:
 
     def play() -> None:
         a, b = Side("a"), Side("b")
-        proofs = [message for message in met(a, b) if message.kind is Kind.PROOF]
+        proofs = [message for message in met(a, b) if message.kind is FrameKind.PROOF]
         assert len(proofs) == 2
         for name, target in (("a", "b"), ("b", "a")):
             victim = Side(target)
@@ -222,7 +224,7 @@ def test_the_proof_of_an_acceptor_is_none_of_a_caller() -> None:
 def test_a_recorded_handshake_is_of_no_use() -> None:
     def play() -> None:
         a, b = Side("a"), Side("b")
-        heard: dict[str, list[Message]] = {"a": [], "b": []}
+        heard: dict[str, list[LinkFrame]] = {"a": [], "b": []}
         calling, accepting = a.link("b"), b.link()
         for _ in range(3):
             for side, link in ((a, accepting), (b, calling)):
@@ -248,8 +250,8 @@ def test_a_recorded_handshake_is_of_no_use() -> None:
 def test_every_word_of_a_hello_is_proven(name: str, role: str) -> None:
     changes: dict[str, object] = {"version": [wire.VERSION[0], 99], "nonce": "1" * 64}
 
-    def between(message: Message) -> Message:
-        if message.kind is not Kind.HELLO:
+    def between(message: LinkFrame) -> LinkFrame:
+        if message.kind is not FrameKind.HELLO:
             return message
         told = json.loads(message.payload)
         if told["role"] != role:
@@ -266,9 +268,9 @@ def test_every_word_of_a_hello_is_proven(name: str, role: str) -> None:
     strangely(play)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in Kind if kind not in (Kind.HELLO, Kind.PROOF)])
+@pytest.mark.parametrize("kind", [kind for kind in FrameKind if kind not in (FrameKind.HELLO, FrameKind.PROOF)])
 @pytest.mark.parametrize("greeted", [False, True])
-def test_nothing_is_done_for_a_node_before_it_is_authenticated(kind: Kind, greeted: bool) -> None:
+def test_nothing_is_done_for_a_node_before_it_is_authenticated(kind: FrameKind, greeted: bool) -> None:
     def play() -> None:
         for side, link, first in calls_and_accepts():
             if greeted:
@@ -283,7 +285,7 @@ def test_nothing_is_done_for_a_node_before_it_is_authenticated(kind: Kind, greet
     strangely(play)
 
 
-def calls_and_accepts() -> list[tuple[Side, Link, bytes]]:
+def calls_and_accepts() -> list[tuple[Side, PeerLink, bytes]]:
     """Both ends of a link at its beginning, each with the HELLO that it waits for."""
     b, a = Side("b"), Side("a")
     answer = hello(role="acceptor", node="b", to="a")
@@ -319,7 +321,7 @@ def test_a_hello_that_is_none_is_refused(payload: bytes) -> None:
     def play() -> None:
         b = Side("b")
         link = b.link()
-        link.data_received(wire.encode(Kind.HELLO, 0, payload))
+        link.data_received(wire.encode(FrameKind.HELLO, 0, payload))
         assert b.hung_up
         assert not is_proof(b.said())
         link.connection_lost(None)
@@ -331,7 +333,7 @@ def test_a_hello_that_is_too_long_is_refused_before_it_is_here() -> None:
     def play() -> None:
         b = Side("b")
         link = b.link()
-        link.data_received(wire.encode(Kind.HELLO, 0, bytes(wire.STRANGER_BYTES_MAX + 1))[:9])
+        link.data_received(wire.encode(FrameKind.HELLO, 0, bytes(wire.STRANGER_BYTES_MAX + 1))[:9])
         assert b.hung_up
         link.connection_lost(None)
 
@@ -340,9 +342,9 @@ def test_a_hello_that_is_too_long_is_refused_before_it_is_here() -> None:
 
 @pytest.mark.parametrize(("before", "is_linked"), [(0, True), (1, True), (2, False), (60, False)])
 def test_proofs_are_one_or_two(before: int, is_linked: bool) -> None:
-    def between(message: Message) -> Message:
+    def between(message: LinkFrame) -> LinkFrame:
         said = message.payload
-        return message if message.kind is not Kind.PROOF else message._replace(payload=bytes(32) * before + said)
+        return message if message.kind is not FrameKind.PROOF else message._replace(payload=bytes(32) * before + said)
 
     def play() -> None:
         a, b = Side("a"), Side("b")
@@ -356,10 +358,10 @@ def test_what_a_stranger_gives_as_its_reason_is_cut_and_made_readable() -> None:
     def play() -> None:
         a = Side("a")
         link = a.link("b")
-        link.data_received(wire.encode(Kind.CLOSE, 0, b"a\n\x1b[2J\xff" + b"z" * 2_000))
+        link.data_received(wire.encode(FrameKind.CLOSE, 0, b"a\n\x1b[2J\xff" + b"z" * 2_000))
         assert link.why_down.startswith("node 'b' refuses this one: a??[2J")
         assert len(link.why_down) < 250
-        assert [message.kind for message in a.said()] == [Kind.HELLO]
+        assert [message.kind for message in a.said()] == [FrameKind.HELLO]
         link.connection_lost(None)
 
     strangely(play)
@@ -373,9 +375,9 @@ def test_a_caller_of_version_2_is_refused_in_words_that_it_understands() -> None
         b = Side("b")
         link = b.link()
         told = {"node": "a", "cluster": "test", "nonce": "00" * 16, "version": [2, 0]}
-        link.data_received(wire.encode(Kind.HELLO, 0, json.dumps(told).encode()))
+        link.data_received(wire.encode(FrameKind.HELLO, 0, json.dumps(told).encode()))
         said = b.said()
-        assert [message.kind for message in said] == [Kind.HELLO, Kind.CLOSE]
+        assert [message.kind for message in said] == [FrameKind.HELLO, FrameKind.CLOSE]
         answer = hello_of(said)
         assert (answer["node"], answer["cluster"], answer["version"]) == ("b", "test", list(wire.VERSION))
         assert bytes.fromhex(answer["nonce"])
@@ -390,7 +392,7 @@ def test_an_acceptor_of_version_2_is_refused_and_gets_no_proof() -> None:
         a = Side("a")
         link = a.link("b")
         told = {"node": "b", "cluster": "test", "nonce": "00" * 16, "version": [2, 0]}
-        link.data_received(wire.encode(Kind.HELLO, 0, json.dumps(told).encode()))
+        link.data_received(wire.encode(FrameKind.HELLO, 0, json.dumps(told).encode()))
         assert "speaks version [2, 0] between nodes" in link.why_down
         assert not is_proof(a.said())
         assert a.hung_up

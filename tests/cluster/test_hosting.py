@@ -11,17 +11,17 @@ import pytest
 
 import leveret
 from leveret.clock import SystemClock
-from leveret.cluster.catalog.catalog import Catalog
-from leveret.cluster.catalog.log import Entry
+from leveret.cluster.catalog.catalog import ClusterCatalog
+from leveret.cluster.catalog.log import LogEntry
 from leveret.cluster.node import Node
 from leveret.cluster.shards.hosting import Hosting
 from leveret.core.broker import Broker
 from leveret.core.errors import Fenced, Unreachable
 from leveret.core.properties import Properties, content
-from leveret.protocols.amqp.limits import Limits
+from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.protocols.amqp.server import AmqpServer
-from leveret.protocols.net.admission import Admission
-from leveret.runtime.runtime import Guard
+from leveret.protocols.net.admission import ConnectionBudget
+from leveret.runtime.runtime import Runtime
 from leveret.security.access import Access
 from leveret.storage.journal.files.store import FileStore
 from tests.cluster.coordination.memory_log import MemoryLog
@@ -32,7 +32,7 @@ from tests.waiting import PATIENCE_S
 class Alone:
     """The only node that there is."""
 
-    def owner_of(self, home: str) -> str | None:
+    def owner_of(self, shard_id: str) -> str | None:
         return "a"
 
     def address_of(self, node: str) -> tuple[str, int] | None:
@@ -45,27 +45,27 @@ class Alone:
 class DeafLog(MemoryLog):
     """A log that does not answer."""
 
-    async def read(self, version: int, limit: int) -> list[Entry]:
+    async def read(self, version: int, limit: int) -> list[LogEntry]:
         raise Unreachable("the network is down")
 
 
 @asynccontextmanager
 async def hosted(log: MemoryLog, folder: Path) -> AsyncIterator[tuple[Node, Hosting]]:
     """A node that has not looked at the log; its only shard is what a folder has."""
-    catalog = Catalog(log, "a", 1)
-    guard = Guard(catalog.replica.broker, catalog.replica.lock, SystemClock())
-    with guard as core:
+    catalog = ClusterCatalog(log, "a", 1)
+    runtime = Runtime(catalog.replica.broker, catalog.replica.lock, SystemClock())
+    with runtime as core:
         access = Access(core, None)
-    fronts = AmqpServer(guard, access, Limits(), Admission(1, 1, 1))
-    node = Node("a", "test", KEYS, catalog, fronts.hub, Alone())
-    hosting = Hosting(node, access, Limits(), lambda shard, epoch: leveret.open(folder), lambda shard: None)
+    proxies = AmqpServer(runtime, access, AmqpLimits(), ConnectionBudget(1, 1, 1))
+    node = Node("a", "test", KEYS, catalog, proxies.hub, Alone())
+    hosting = Hosting(node, access, AmqpLimits(), lambda shard, epoch: leveret.open(folder), lambda shard: None)
     try:
         yield node, hosting
     finally:
         await hosting.stop()
         await node.stop()
-        await fronts.end()
-        guard.close()
+        await proxies.end()
+        runtime.close()
 
 
 def declare(name: str) -> Callable[[Broker], str]:
@@ -76,7 +76,7 @@ def declare(name: str) -> Callable[[Broker], str]:
 def folder_with_orders(folder: Path) -> Path:
     """A shard of another node, with a message in it."""
     with leveret.open(folder) as broker:
-        with broker.guard as core:
+        with broker.runtime as core:
             core.declare_queue("/", "orders")
         broker.queue("orders").send(b"kept")
     return folder
@@ -85,7 +85,7 @@ def folder_with_orders(folder: Path) -> Path:
 def test_a_node_that_takes_over_first_learns_what_the_last_owner_knew(tmp_path: Path) -> None:
     async def main() -> None:
         log = MemoryLog()
-        other = Catalog(log, "b", 1)
+        other = ClusterCatalog(log, "b", 1)
         await other.change(declare("orders"))
         await other.change(declare("new"))
         async with hosted(log, folder_with_orders(tmp_path)) as (node, hosting):
@@ -102,7 +102,7 @@ def test_a_node_that_takes_over_first_learns_what_the_last_owner_knew(tmp_path: 
 def test_what_is_not_persistent_stays_in_a_shard_that_is_given_away(tmp_path: Path, planned: bool, left: int) -> None:
     async def main() -> None:
         log = MemoryLog()
-        await Catalog(log, "b", 1).change(declare("orders"))
+        await ClusterCatalog(log, "b", 1).change(declare("orders"))
         async with hosted(log, folder_with_orders(tmp_path)) as (node, hosting):
             assert await hosting.take_over(0, 1)
             with node.shards["0"].hub.locked() as shard:
@@ -206,11 +206,11 @@ def test_what_a_shard_deletes_leaves_the_catalog_when_that_is_durable(
         async with hosted(MemoryLog(), tmp_path) as (node, hosting), asyncio.timeout(PATIENCE_S):
             await node.decide(declare("brief"))
             await hosting.take_over(0, 1)
-            hub, homes = node.shards["0"].hub, node.catalog.replica.homes
-            assert isinstance(hub.guard, Guard)
-            assert isinstance(hub.guard.store, FileStore)
-            hub.guard.flush()
-            writer, works = hub.guard.store._writer, threading.Event()
+            hub, shard_ids = node.shards["0"].hub, node.catalog.replica.shard_ids
+            assert isinstance(hub.runtime, Runtime)
+            assert isinstance(hub.runtime.store, FileStore)
+            hub.runtime.flush()
+            writer, works = hub.runtime.store._writer, threading.Event()
             commit = writer.commit
             monkeypatch.setattr(writer, "commit", lambda frame: works.wait() and commit(frame))
             try:
@@ -218,11 +218,11 @@ def test_what_a_shard_deletes_leaves_the_catalog_when_that_is_durable(
                     core.delete_queue(core.topology.vhost("/").queue("brief"))
                 for _ in range(3):
                     await node.decide(lambda core: None)
-                assert ("/", "brief") in homes
+                assert ("/", "brief") in shard_ids
             finally:
                 works.set()
-            hub.guard.flush()
-            while homes:
+            hub.runtime.flush()
+            while shard_ids:
                 await asyncio.sleep(0.01)
 
     asyncio.run(main())
@@ -233,8 +233,8 @@ def test_time_passes_in_a_shard_that_is_lost_and_not_given_up_yet(tmp_path: Path
         async with hosted(MemoryLog(), tmp_path) as (_, hosting):
             await hosting.take_over(0, 1)
             broker, server, _ = hosting._served[0]
-            assert broker.guard.store is not None
-            broker.guard.store.commit.fail(Fenced("b has taken over"))
+            assert broker.runtime.store is not None
+            broker.runtime.store.commit.fail(Fenced("b has taken over"))
             server._tick()
             server.hub.durable(1)
 

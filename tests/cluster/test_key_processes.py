@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from leveret.storage.encryption import Keys
+from leveret.storage.encryption import MasterKeys
 from tests.cluster.processes import Nodes
 from tests.cluster.test_web_processes import ask
 from tests.storage.journal.old_store import key_file
@@ -27,7 +27,7 @@ def test_the_key_of_all_shards_is_rotated(nodes: Nodes, tmp_path: Path) -> None:
     state = wait_until(
         lambda: found if (found := nodes.operate("a", "journal.rotation-status"))["state"] != "running" else None
     )
-    assert (state["state"], state["removable"], state["needed"]) == ("done", [Keys(OLD).writing.hex()], {})
+    assert (state["state"], state["removable"], state["needed"]) == ("done", [MasterKeys(OLD).writing.hex()], {})
     for name in ("a", "b"):
         nodes.stop(name)
     key_file(tmp_path / "keys", NEW)

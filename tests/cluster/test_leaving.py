@@ -52,7 +52,7 @@ def test_what_a_client_settles_before_it_leaves_is_written_at_once(
     tags = taken(client)
     takeover.disk.slow = True
     kicks: list[bool] = []
-    monkeypatch.setattr(takeover.disk.broker.guard, "kick", lambda: kicks.append(True))
+    monkeypatch.setattr(takeover.disk.broker.runtime, "kick", lambda: kicks.append(True))
     client.send(BasicAck(tags[b"one"]))
     assert not kicks
     leave(client)

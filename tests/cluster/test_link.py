@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from leveret.cluster.rpc import link as links
-from leveret.cluster.rpc.link import Link
+from leveret.cluster.rpc.link import PeerLink
 from tests.cluster.peer import Peer
 from tests.waiting import PATIENCE_S
 
 
-class Mute(Link):
+class Mute(PeerLink):
     """A link whose words are lost on the way once it is up."""
 
     def _beat(self) -> None:
@@ -20,12 +20,12 @@ class Mute(Link):
 
 
 @asynccontextmanager
-async def linked(there: type[Link]) -> AsyncIterator[Peer]:
+async def linked(there: type[PeerLink]) -> AsyncIterator[Peer]:
     """A node that is linked to another one, which has a link of that kind."""
     loop = asyncio.get_running_loop()
     here = Peer("a")
     server = await loop.create_server(lambda: there(Peer("b"), None), "127.0.0.1", 0)
-    _, link = await loop.create_connection(lambda: Link(here, "b"), *server.sockets[0].getsockname())
+    _, link = await loop.create_connection(lambda: PeerLink(here, "b"), *server.sockets[0].getsockname())
     async with server:
         await asyncio.wait_for(here.is_up.wait(), PATIENCE_S)
         yield here
@@ -34,7 +34,7 @@ async def linked(there: type[Link]) -> AsyncIterator[Peer]:
 
 @pytest.fixture(autouse=True)
 def _beats_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "BEAT_S", 0.02)
+    monkeypatch.setattr(links, "PING_S", 0.02)
 
 
 def test_a_node_that_says_nothing_more_is_gone() -> None:
@@ -47,8 +47,8 @@ def test_a_node_that_says_nothing_more_is_gone() -> None:
 
 def test_a_node_that_has_nothing_to_say_is_there() -> None:
     async def main() -> None:
-        async with linked(Link) as here:
+        async with linked(PeerLink) as here:
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(here.is_down.wait(), 4 * links.SILENT_BEATS_MAX * links.BEAT_S)
+                await asyncio.wait_for(here.is_down.wait(), 4 * links.UNANSWERED_PINGS_MAX * links.PING_S)
 
     asyncio.run(main())

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from leveret.cluster.joined import View
-from leveret.cluster.rpc.link import Link
-from leveret.cluster.rpc.peers import Neighbours
+from leveret.cluster.joined import OwnershipView
+from leveret.cluster.rpc.link import PeerLink
+from leveret.cluster.rpc.peers import Peers
 from leveret.security.der import BadCertificate
 from leveret.security.mutual_tls import MutualTls
 from tests.cluster.peer import Peer
@@ -26,12 +26,12 @@ async def linked(accepting: ssl.SSLContext, calling: ssl.SSLContext | None, host
     """Call a node; the certificate that the caller was shown, or None when the two do not get a link."""
     loop = asyncio.get_running_loop()
     one, two = Peer("a"), Peer("b")
-    server = await loop.create_server(lambda: Link(two, None), "127.0.0.1", 0, ssl=accepting)
+    server = await loop.create_server(lambda: PeerLink(two, None), "127.0.0.1", 0, ssl=accepting)
     port = server.sockets[0].getsockname()[1]
-    called: Link | None = None
+    called: PeerLink | None = None
     gone = asyncio.Event()
 
-    class Calling(Link):
+    class Calling(PeerLink):
         def connection_lost(self, error: Exception | None) -> None:
             super().connection_lost(error)
             gone.set()
@@ -156,7 +156,7 @@ async def relayed(accepting: ssl.SSLContext | None, calling: ssl.SSLContext | No
     """Whether two nodes are linked through an attacker, with certificates of its own if there is TLS."""
     loop = asyncio.get_running_loop()
     one, two = Peer("a"), Peer("b")
-    server = await loop.create_server(lambda: Link(two, None), "127.0.0.1", 0, ssl=accepting)
+    server = await loop.create_server(lambda: PeerLink(two, None), "127.0.0.1", 0, ssl=accepting)
     target = server.sockets[0].getsockname()
     ends: dict[str, asyncio.Transport] = {}
     early: list[bytes] = []
@@ -164,7 +164,7 @@ async def relayed(accepting: ssl.SSLContext | None, calling: ssl.SSLContext | No
     middle = await loop.create_server(lambda: Relay(ends, "caller", early), "127.0.0.1", 0, ssl=tls[0])
     await loop.create_connection(lambda: Relay(ends, "acceptor", early), *target, ssl=tls[1])
     address = middle.sockets[0].getsockname()
-    transport, link = await loop.create_connection(lambda: Link(one, "b"), *address, ssl=calling)
+    transport, link = await loop.create_connection(lambda: PeerLink(one, "b"), *address, ssl=calling)
     is_linked = await asyncio.wait_for(link.introduced(), PATIENCE_S)
     for each in (transport, *ends.values()):
         each.abort()
@@ -215,16 +215,16 @@ def test_links_to_a_revoked_node_are_closed(authority: Authority) -> None:
 
     async def scene() -> None:
         loop, ours, theirs = asyncio.get_running_loop(), Peer("a"), Peer("b")
-        accepted: list[Link] = []
+        accepted: list[PeerLink] = []
 
-        def link(calls: str | None) -> Link:
-            accepted.append(Link(theirs, calls))
+        def link(calls: str | None) -> PeerLink:
+            accepted.append(PeerLink(theirs, calls))
             return accepted[-1]
 
-        called = Neighbours("b", View(), link)
+        called = Peers("b", OwnershipView(), link)
         called.tls = b
         port = called.listen("127.0.0.1", 0)
-        await loop.create_connection(lambda: Link(ours, "b"), "127.0.0.1", port, ssl=a.calling)
+        await loop.create_connection(lambda: PeerLink(ours, "b"), "127.0.0.1", port, ssl=a.calling)
         for end in (ours, theirs):
             await asyncio.wait_for(end.is_up.wait(), PATIENCE_S)
         called.up(accepted[0])

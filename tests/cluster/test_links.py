@@ -8,8 +8,8 @@ import pytest
 
 from leveret.cluster.rpc import link as links
 from leveret.cluster.rpc import wire
-from leveret.cluster.rpc.link import Conversation, Link
-from leveret.cluster.rpc.wire import Kind
+from leveret.cluster.rpc.link import LinkStream, PeerLink
+from leveret.cluster.rpc.wire import FrameKind
 from tests.cluster.wires import Side
 
 
@@ -102,7 +102,9 @@ def test_a_question_that_nobody_understands_is_refused_and_ends_nothing(request_
 def test_a_message_of_a_kind_that_is_not_known_yet_is_ignored() -> None:
     async def meet() -> None:
         met = Wire(wire.VERSION)
-        met.sides[0].write(wire.encode(Kind.UNKNOWN, 7, b"from the future").replace(b"\0\0\0\0\7", b"\xc8\0\0\0\7"))
+        met.sides[0].write(
+            wire.encode(FrameKind.UNKNOWN, 7, b"from the future").replace(b"\0\0\0\0\7", b"\xc8\0\0\0\7")
+        )
         met.carry()
         assert met.ask(b'{"known": "still"}') == b"yes, still"
         met.close()
@@ -115,12 +117,12 @@ def test_whoever_does_not_listen_is_left_alone_however_fast_the_link_is() -> Non
         met = Wire(wire.VERSION)
         link, talk = met.links[0], Talk()
         number = link.open({}, talk)
-        link.data_received(wire.encode(Kind.PAUSE, number))
+        link.data_received(wire.encode(FrameKind.PAUSE, number))
         link.pause_writing()
         link.resume_writing()
         assert talk.is_paused
         link.pause_writing()
-        link.data_received(wire.encode(Kind.RESUME, number))
+        link.data_received(wire.encode(FrameKind.RESUME, number))
         assert talk.is_paused
         late = Talk()
         link.open({}, late)
@@ -156,7 +158,7 @@ def test_what_is_too_long_for_one_message_comes_in_pieces(monkeypatch: pytest.Mo
 
 
 def test_a_conversation_that_nobody_understands_is_refused_and_ends_nothing() -> None:
-    def opened(link: Link, number: int, request: dict[str, Any]) -> Conversation:
+    def opened(link: PeerLink, number: int, request: dict[str, Any]) -> LinkStream:
         return request["unknown"]  # type: ignore[no-any-return]
 
     async def meet() -> None:

@@ -8,14 +8,14 @@ import pytest
 
 from leveret.clock import SystemClock
 from leveret.cluster.forwarding import logins
-from leveret.cluster.forwarding.edges import Edge
+from leveret.cluster.forwarding.edges import Api
 from leveret.cluster.forwarding.logins import EDGE, Logouts, note
 from leveret.core.catalog import Kind
 from leveret.core.errors import Unreachable
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response
-from leveret.protocols.http.sessions import AGE_MS_MAX, Session, Sessions
+from leveret.protocols.http.sessions import AGE_MS_MAX, BrowserSession, Sessions
 from leveret.security.cluster_secret import CONSOLE, cluster_keys
 from leveret.security.identity import Identity
 from tests.cluster.managed_cluster import ManagedCluster
@@ -53,7 +53,7 @@ def deafen(cluster: ManagedCluster, node: str, monkeypatch: pytest.MonkeyPatch) 
     def refuse(request: Request) -> Response:
         raise Unreachable("it is cut off")
 
-    monkeypatch.setitem(cluster.members[node].node.edges, EDGE, Edge(refuse, problem))
+    monkeypatch.setitem(cluster.members[node].node.edges, EDGE, Api(refuse, problem))
 
 
 def test_a_browser_is_logged_in_and_out_on_every_node(cluster: ManagedCluster) -> None:
@@ -76,11 +76,11 @@ def test_a_node_that_could_not_be_told_knows_with_the_definitions(
 def test_a_node_that_starts_knows_who_has_logged_out(cluster: ManagedCluster) -> None:
     browser, other, member = Browser(cluster), Browser(cluster), cluster.managed("b")
     browser.ask("a", "DELETE /console/session")
-    sessions = Sessions(member.fronts.access.users, SystemClock(), cluster_keys(member.options, CONSOLE))
+    sessions = Sessions(member.proxies.access.users, SystemClock(), cluster_keys(member.options, CONSOLE))
     Logouts(member.node, sessions, member.web.login)
     member.logouts = Logouts(member.node, member.web.sessions, member.web.login)
 
-    def found(each: Browser) -> Session | None:
+    def found(each: Browser) -> BrowserSession | None:
         headers = {b"host": b"b:80", b"cookie": f"leveret_session_80={each.cookie}".encode()}
         return sessions.find(Request("GET", b"/", headers, logins.NO_PEER))
 
@@ -114,7 +114,7 @@ def test_logouts_are_forgotten_when_their_cookies_are_too_old(
     now_ms = SystemClock().now_ms()
     ages_ms = [AGE_MS_MAX, 3, 2, 1]
     for age_ms in ages_ms:
-        session = Session(Identity("ada"), "", str(age_ms), now_ms - age_ms, now_ms)
+        session = BrowserSession(Identity("ada"), "", str(age_ms), now_ms - age_ms, now_ms)
         cluster.run(member.node.decide(partial(note, session=session)))
-    kept = [row["name"] for row in member.fronts.broker.guard.core.catalog.of(Kind.LOGOUT) if row["user"] == "ada"]
+    kept = [row["name"] for row in member.proxies.broker.runtime.core.catalog.of(Kind.LOGOUT) if row["user"] == "ada"]
     assert kept == ["2", "1"]

@@ -15,11 +15,11 @@ from pika.exceptions import ConnectionClosedByBroker
 
 from leveret.cluster.forwarding import forwarder, management
 from leveret.core.errors import NotFound, TooMany, Unreachable
-from leveret.protocols.http.request import Peer, Request
-from leveret.protocols.http.response import Response, Stream
+from leveret.protocols.http.request import HttpPeer, Request
+from leveret.protocols.http.response import Response, Streamed
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management import listing
-from leveret.protocols.management.call import Call
+from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.cluster import asking, queues
 from leveret.protocols.management.cluster.asking import UNANSWERED
 from leveret.protocols.management.cluster.scopes import PLACES
@@ -82,9 +82,9 @@ def test_a_page_asks_for_its_own_rows_only(cluster: ManagedCluster, monkeypatch:
     asked: list[str] = []
     original = management.Colleagues.ask
 
-    def counted(self: management.Colleagues, home: str, request: Any) -> Any:
+    def counted(self: management.Colleagues, shard_id: str, request: Any) -> Any:
         asked.extend(name for _, name in json.loads(request.body)["queues"])
-        return original(self, home, request)
+        return original(self, shard_id, request)
 
     monkeypatch.setattr(management.Colleagues, "ask", counted)
     page = cluster.api("b").get("/queues?page=2&page_size=1&name=orders&sort=name")
@@ -103,11 +103,11 @@ def test_queues_are_sorted_by_what_only_shards_know(cluster: ManagedCluster) -> 
 def test_a_queue_that_goes_while_a_list_is_made_is_left_out(cluster: ManagedCluster) -> None:
     name = name_in(1, "passing")
     cluster.api("a").put(f"/queues/%2F/{name}")
-    site = cluster.managed("a").site
-    with site.desk.guard as core:
+    context = cluster.managed("a").context
+    with context.async_broker.runtime as core:
         going = core.topology.vhost("/").queues[name]
     cluster.api("b").delete(f"/queues/%2F/{name}")
-    call = Call(Request("GET", b"/api/queues", {}, Peer("127.0.0.1", 1)), site)
+    call = ManagementCall(Request("GET", b"/api/queues", {}, HttpPeer("127.0.0.1", 1)), context)
     call.request.identity = Identity("guest", frozenset({"administrator"}))
     assert cluster.run(queues.fetch_of(call)([going], ())) == [None]
 
@@ -125,7 +125,7 @@ def test_what_is_gathered_is_bounded(cluster: ManagedCluster, monkeypatch: pytes
         yield b"2]"
 
     with pytest.raises(TooMany, match="ask for some by name"):
-        asyncio.run(asking.value_of(Stream(parts())))
+        asyncio.run(asking.value_of(Streamed(parts())))
 
 
 def test_who_does_not_come_to_the_end_of_an_answer_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,8 +145,8 @@ def test_who_does_not_come_to_the_end_of_an_answer_is_left_out(monkeypatch: pyte
 
     answers: dict[str, Answer] = {
         "a": Response(200, b"[1]"),
-        "b": Stream(hanging()),
-        "c": Stream(lost()),
+        "b": Streamed(hanging()),
+        "c": Streamed(lost()),
         "d": Response(404, b"{}"),
     }
     assert asyncio.run(asking.values_of(answers)) == {"a": [1]}
@@ -221,8 +221,8 @@ def test_totals_are_those_of_all_nodes(cluster: ManagedCluster) -> None:
         assert each["message_stats"]["publish"] >= SHARDS
         totals = each["object_totals"]
         assert (totals["connections"], totals["channels"], totals["queues"]) == (2, 1, len(NAMES))
-    (home,) = [row for row in cluster.api("b").get("/vhosts") if row["name"] == "/"]
-    assert home["messages_ready"] == SHARDS
+    (shard_id,) = [row for row in cluster.api("b").get("/vhosts") if row["name"] == "/"]
+    assert shard_id["messages_ready"] == SHARDS
 
 
 def test_clients_are_listed_and_sent_away_by_any_node(cluster: ManagedCluster) -> None:
@@ -423,7 +423,7 @@ def looked_at(cluster: ManagedCluster) -> None:
 
 
 def test_a_silence_holds_on_every_node_and_ends_once(fresh: ManagedCluster) -> None:
-    until_ms = fresh.managed("a").site.desk.guard.clock.now_ms() + 60_000
+    until_ms = fresh.managed("a").context.async_broker.runtime.clock.now_ms() + 60_000
     made = fresh.api("a").post("/alerts/silences", {"until_ms": until_ms, "why": "we know"})
     for node in "ab":
         alerts = fresh.managed(node).alerts
@@ -454,7 +454,7 @@ def test_reports_of_all_nodes_are_listed_and_shown(fresh: ManagedCluster, tmp_pa
         folder.mkdir(parents=True)
         (folder / "index.html").write_text(f"of {node}")
         os.utime(folder / "index.html", (0, len(name) if node == "b" else 0))
-        fresh.managed(node).site.reports._folder = tmp_path / node
+        fresh.managed(node).context.reports._folder = tmp_path / node
     rows = fresh.api("a").get("/reports")
     assert [(row["name"], row["node"]) for row in rows] == [("tuesday", "b"), ("monday", "b"), ("monday", "a")]
     assert fresh.ask("a", "GET /api/reports/tuesday/page").json == b"of b"

@@ -21,7 +21,7 @@ def test_health_is_that_of_the_cluster(cluster: ManagedCluster) -> None:
     for check in checks:
         assert cluster.api("a").get(f"/health/checks/{check}")["status"] == "ok"
     assert cluster.api("a").get("/aliveness-test/%2F") == {"status": "ok"}
-    cluster.members["b"].fronts.server.hub.alarm = "low on memory"
+    cluster.members["b"].proxies.server.hub.alarm = "low on memory"
     assert cluster.api("a").call("GET", "/health/checks/local-alarms").status == 200
     assert [cluster.api("a").call("GET", f"/healthchecks/node/{each}").status for each in ("a", "b", "z")] == [
         200,
@@ -30,7 +30,7 @@ def test_health_is_that_of_the_cluster(cluster: ManagedCluster) -> None:
     ]
     told = cluster.api("a").call("GET", "/health/checks/alarms")
     assert (told.status, told.body["alarms"]) == (503, [{"node": "b", "resource": "memory"}])
-    cluster.members["b"].fronts.server.hub.alarm = None
+    cluster.members["b"].proxies.server.hub.alarm = None
 
 
 def test_quorum_queues_of_a_shard_without_an_owner_are_named(cluster: ManagedCluster) -> None:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from leveret.cluster.shards import moving
-from leveret.cluster.shards.groups import Group, Home, ShardGroups
+from leveret.cluster.shards.groups import ShardGroup, ShardGroups, ShardLocation
 from leveret.cluster.shards.moving import Moving
 from leveret.core.errors import (
     Fenced,
@@ -24,25 +24,25 @@ from leveret.core.errors import (
 from leveret.embedded.broker import Broker
 from tests.waiting import PATIENCE_S
 
-GROUPS = [Group(0, "zero"), Group(1, "one")]
+GROUPS = [ShardGroup(0, "zero"), ShardGroup(1, "one")]
 SHARD, EPOCH = 3, 10
 
 
 class FakeGroups:
     """Groups in memory, of which one shard may be claimed."""
 
-    def __init__(self, origin: Group | None = None) -> None:
-        self.home: Home | None = Home(GROUPS[0], origin)
+    def __init__(self, origin: ShardGroup | None = None) -> None:
+        self.shard_id: ShardLocation | None = ShardLocation(GROUPS[0], origin)
         self.switches = True
 
-    def all(self) -> list[Group]:
+    def all(self) -> list[ShardGroup]:
         return GROUPS
 
-    def seat(self) -> int:
+    def catalog_database(self) -> int:
         return 0
 
-    def claim(self, shard: int, epoch: int) -> Home | None:
-        return self.home
+    def claim(self, shard: int, epoch: int) -> ShardLocation | None:
+        return self.shard_id
 
     def switch(self, shard: int, epoch: int, target: int) -> bool:
         return self.switches
@@ -224,7 +224,7 @@ def test_a_shard_that_was_claimed_by_somebody_newer_is_not_opened() -> None:
     groups = FakeGroups()
 
     async def play(node: Moving) -> None:
-        groups.home = None
+        groups.shard_id = None
         with pytest.raises(Fenced, match="higher epoch"):
             await asyncio.to_thread(node.open_at, SHARD, EPOCH)
 

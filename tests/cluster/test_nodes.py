@@ -55,9 +55,9 @@ def test_a_fanout_reaches_queues_of_all_nodes(cluster: Cluster) -> None:
 
 
 def test_a_local_random_exchange_stays_on_the_node_of_the_publisher(cluster: Cluster) -> None:
-    for home in map(str, range(SHARDS)):
-        if cluster.owners[home] == "c":
-            cluster.move(home, "a")
+    for shard_id in map(str, range(SHARDS)):
+        if cluster.owners[shard_id] == "c":
+            cluster.move(shard_id, "a")
     names = {name_in(shard, "local"): cluster.owners[str(shard)] for shard in range(SHARDS)}
     with cluster.connect("a") as one, cluster.connect("b") as two, cluster.connect("c") as three:
         channel = one.channel()
@@ -149,7 +149,7 @@ def test_a_reader_of_a_stream_goes_on_after_its_shard_has_moved(cluster: Cluster
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_a_consumer_ends_at_every_node_with_its_permission(cluster: Cluster, shard: int) -> None:
     name, member = name_in(shard, "revoked"), cluster.members["c"]
-    access = member.fronts.access
+    access = member.proxies.access
 
     def add(core: Broker) -> None:
         access.add_user("ann", hash_password("secret", CHEAP))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from leveret.cluster.catalog.conflicts import Settlement
-from leveret.cluster.catalog.history import VERSIONS_MAX, History, Mark
+from leveret.cluster.catalog.conflicts import ConflictResolution
+from leveret.cluster.catalog.history import VERSIONS_MAX, Mark, VersionHistory
 from leveret.core.changes import DeclareQueue
 from leveret.core.policy import Policy
 from tests.cluster.cluster import Cluster, name_in
@@ -23,7 +23,7 @@ def forget(cluster: Cluster, since: int) -> None:
         cluster.log._entries = [each for each in cluster.log._entries if each.version <= since]
         cluster.log._version = since
         for member in cluster.members.values():
-            await member.catalog.prove()
+            await member.catalog.renew_lease()
 
     cluster.run(look())
 
@@ -32,19 +32,19 @@ def version(cluster: Cluster) -> int:
     return cluster.members["a"].catalog.version
 
 
-def depths(cluster: Cluster, home: str = "0") -> dict[str, int]:
+def depths(cluster: Cluster, shard_id: str = "0") -> dict[str, int]:
     """What a shard has."""
-    core = cluster.members[cluster.owners[home]].shards[home].server.hub.core
+    core = cluster.members[cluster.owners[shard_id]].shards[shard_id].server.hub.core
     return {name: queue.depth for name, queue in core.topology.vhost("/").queues.items()}
 
 
-def doubts(cluster: Cluster) -> list[dict[str, Any]]:
-    return [row for member in cluster.members.values() for row in Settlement(member.node).doubts()]
+def conflicts(cluster: Cluster) -> list[dict[str, Any]]:
+    return [row for member in cluster.members.values() for row in ConflictResolution(member.node).conflicts()]
 
 
 def settle(cluster: Cluster, discard: bool) -> list[dict[str, Any]]:
     """Do what an operator of node b wants."""
-    offices = {name: Settlement(member.node) for name, member in cluster.members.items()}
+    offices = {name: ConflictResolution(member.node) for name, member in cluster.members.items()}
     return cluster.run(offices["b"].settle(discard))
 
 
@@ -82,8 +82,8 @@ def restored(cluster: Cluster) -> Cluster:
 
 def test_what_definitions_forget_stays_in_its_shard(restored: Cluster) -> None:
     assert depths(restored) == {KEPT: 1, LOST: 2}
-    assert ("/", LOST) not in restored.members["b"].catalog.replica.homes
-    (row,) = (row for row in doubts(restored) if row["shard"] == "0")
+    assert ("/", LOST) not in restored.members["b"].catalog.replica.shard_ids
+    (row,) = (row for row in conflicts(restored) if row["shard"] == "0")
     assert (row["queues"], row["names"], row["messages"]) == (1, [LOST], 2)
     with publisher(restored) as channel:
         channel.queue_declare(name_in(0, "new"), durable=True)
@@ -98,7 +98,7 @@ def test_a_doubt_does_not_end_when_versions_are_higher_again(restored: Cluster) 
         restored.run(node.decide(lambda core: core.declare_queue("/", f"q{version(restored)}").name))
     take_over(restored)
     assert depths(restored)[LOST] == 2
-    assert [row["names"] for row in doubts(restored) if row["shard"] == "0"] == [[LOST]]
+    assert [row["names"] for row in conflicts(restored) if row["shard"] == "0"] == [[LOST]]
 
 
 def test_a_shard_that_was_not_there_then_is_in_doubt_by_who_wrote_its_version(cluster: Cluster) -> None:
@@ -113,22 +113,22 @@ def test_a_shard_that_was_not_there_then_is_in_doubt_by_who_wrote_its_version(cl
         cluster.run(cluster.members["a"].node.decide(DeclareQueue("/", name).apply))
     cluster.call(lambda: cluster.members["a"].serve("0", away))
     assert depths(cluster)[LOST] == 1
-    assert [row["names"] for row in doubts(cluster)] == [[LOST]]
+    assert [row["names"] for row in conflicts(cluster)] == [[LOST]]
 
 
 def test_the_definitions_get_back_what_shards_have(restored: Cluster) -> None:
     rows = settle(restored, discard=False)
     assert {row["left"] for row in rows} == {None}
-    assert doubts(restored) == []
+    assert conflicts(restored) == []
     with publisher(restored) as channel:
         channel.queue_declare(LOST, durable=True, arguments={"x-max-priority": 3})
         channel.basic_publish("orders", "any", PRECIOUS, mandatory=True)
     replica = restored.members["b"].catalog.replica
-    assert replica.homes["/", LOST] == "0"
+    assert replica.shard_ids["/", LOST] == "0"
     assert replica.broker.topology.vhost("/").policies["limit"].definition == {"max-length": 9}
     take_over(restored)
     assert depths(restored) == {KEPT: 1, LOST: 3}
-    assert doubts(restored) == []
+    assert conflicts(restored) == []
 
 
 def test_a_queue_comes_back_where_its_messages_are(cluster: Cluster) -> None:
@@ -142,13 +142,13 @@ def test_a_queue_comes_back_where_its_messages_are(cluster: Cluster) -> None:
         channel.queue_delete(work)
     forget(cluster, 0)
     settle(cluster, discard=False)
-    assert cluster.members["b"].catalog.replica.homes["/", "grave"] == "2"
+    assert cluster.members["b"].catalog.replica.shard_ids["/", "grave"] == "2"
     assert depths(cluster, "2") == {"grave": 1}
 
 
 def test_an_operator_may_discard_it(restored: Cluster) -> None:
     assert [row["messages"] for row in settle(restored, discard=True) if row["shard"] == "0"] == [2]
-    assert (depths(restored), doubts(restored)) == ({KEPT: 1}, [])
+    assert (depths(restored), conflicts(restored)) == ({KEPT: 1}, [])
     take_over(restored)
     assert depths(restored) == {KEPT: 1}
 
@@ -177,7 +177,7 @@ def test_old_policies_drop_no_messages(cluster: Cluster) -> None:
     forget(cluster, before)
     assert depths(cluster) == {KEPT: 3}
     settle(cluster, discard=False)
-    assert (depths(cluster), doubts(cluster)) == ({KEPT: 3}, [])
+    assert (depths(cluster), conflicts(cluster)) == ({KEPT: 3}, [])
     assert not cluster.members["b"].catalog.replica.broker.topology.vhost("/").policies
 
 
@@ -189,11 +189,11 @@ def test_definitions_that_know_all_that_a_shard_has_are_not_doubted(cluster: Clu
         channel.queue_delete(LOST)
         channel.basic_publish("", KEPT, PRECIOUS)
     forget(cluster, before)
-    assert (depths(cluster), doubts(cluster)) == ({KEPT: 1}, [])
+    assert (depths(cluster), conflicts(cluster)) == ({KEPT: 1}, [])
 
 
 def test_a_version_is_known_by_its_writer_for_as_long_as_he_is_remembered() -> None:
-    history = History(Mark(5, "e"))
+    history = VersionHistory(Mark(5, "e"))
     history.reach(Mark(6, "f"))
     assert history.has(Mark(6, "f"))
     assert not history.has(Mark(6, "g"))

@@ -7,9 +7,9 @@ from typing import Any
 import pika
 import pytest
 
-from leveret.cluster.transfer import batch as bundles
-from leveret.cluster.transfer.batch import Bundle
-from leveret.cluster.transfer.destination_sender import ANSWER_MS, PAUSE_MAX_MS, TURN_MAX, Destination
+from leveret.cluster.transfer import batch as batches
+from leveret.cluster.transfer.batch import OutboxBatch
+from leveret.cluster.transfer.destination_sender import ANSWER_MS, PAUSE_MAX_MS, TURN_MAX, OutboxDestination
 from leveret.cluster.transfer.message import ADDRESS, MOVED, SENT
 from leveret.cluster.transfer.outbox import Outbox
 from leveret.core.names import INTERNAL_VHOST
@@ -139,7 +139,7 @@ def test_a_circle_through_three_shards_ends(world: FrontWorld, client: Client) -
     client.publish(SOURCE, body=b"round")
     for _ in range(10):
         world.pass_ms(200)
-    posted = [letter.envelope.routing_key for _, bundle in world.posted for letter in bundle.letters]
+    posted = [message.metadata.routing_key for _, batch in world.posted for message in batch.messages]
     assert posted == circle[1:]
     assert all(is_empty(client, name) for name in circle)
 
@@ -253,10 +253,10 @@ class OneWay:
     def wake(self, job: Any) -> None:
         self.jobs.append(job)
 
-    def post(self, home: str, bundle: Bundle, done: Any) -> None:
+    def post(self, shard_id: str, batch: OutboxBatch, done: Any) -> None:
         self.crash()
         with self.target.hub.locked() as core:
-            taken = bundles.take(core, bundle)
+            taken = batches.take(core, batch)
         self.crash()
         done(taken)
         self.crash()
@@ -293,12 +293,12 @@ def test_a_crash_at_any_step_loses_nothing_and_doubles_nothing(tmp_path: Path) -
     images = [*first.images, first.disk]
     assert len(images) == 4
     for image in images:
-        office = OneWay(image, target)
+        node = OneWay(image, target)
         again = World(path=str(image), segment_bytes=1 << 20)
-        later = Outbox(SOURCE_SHARD, again.core, office)
+        later = Outbox(SOURCE_SHARD, again.core, node)
         later.start(again.hub)
-        office.work(again)
-        kept = again.core.topology.vhosts[INTERNAL_VHOST].queues[Destination(GRAVE_SHARD).bag]
+        node.work(again)
+        kept = again.core.topology.vhosts[INTERNAL_VHOST].queues[OutboxDestination(GRAVE_SHARD).sender]
         assert (kept.depth, kept.leased) == (0, 0)
         again.close()
     [grave] = [each for each in target.core.queues.values() if each.name == GRAVE]
@@ -310,9 +310,9 @@ def test_a_large_body_is_sent_whole_when_it_can_be_read(tmp_path: Path, monkeypa
     target = World()
     target.core.declare_queue("/", GRAVE)
     target.core.bind("/", "amq.direct", GRAVE, "dead")
-    office = OneWay(tmp_path / "disk", target)
-    source = World(path=str(office.disk), blob_bytes=1_000)
-    outbox = Outbox(SOURCE_SHARD, source.core, office)
+    node = OneWay(tmp_path / "disk", target)
+    source = World(path=str(node.disk), blob_bytes=1_000)
+    outbox = Outbox(SOURCE_SHARD, source.core, node)
     outbox.start(source.hub)
     arguments = {"x-dead-letter-exchange": "amq.direct", "x-dead-letter-routing-key": "dead"}
     queue = source.broker.queue(SOURCE, arguments=arguments)
@@ -320,15 +320,15 @@ def test_a_large_body_is_sent_whole_when_it_can_be_read(tmp_path: Path, monkeypa
     [held] = queue.core.take(1)
     assert len(held.message.body) < 1_000
     queue.core.reject(held, held.lease)
-    large = source.hub.guard.large
+    large = source.hub.runtime.large
     assert large is not None
     with monkeypatch.context() as away:
         away.setattr(large, "get", lambda pointer: bytes(1 // 0))
-        office.work(source)
+        node.work(source)
         source.pass_ms(PAUSE_MAX_MS)
     assert outbox.depth == 1
     outbox.retry()
-    office.work(source)
+    node.work(source)
     [grave] = [each for each in target.core.queues.values() if each.name == GRAVE]
     [came] = grave.take(1)
     assert came.message.body == bytes(5_000)

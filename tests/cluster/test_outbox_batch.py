@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from leveret.cluster.rpc.wire import unpacked
-from leveret.cluster.transfer import batch as bundles
-from leveret.cluster.transfer.batch import Bundle, answered, decode, encode
-from leveret.cluster.transfer.message import Envelopes, Letter, addressed
+from leveret.cluster.transfer import batch as batches
+from leveret.cluster.transfer.batch import OutboxBatch, answered, decode, encode
+from leveret.cluster.transfer.message import MetadataCache, OutboxMessage, addressed
 from leveret.core.errors import InvalidArgument
 from leveret.core.message import restored
 from leveret.core.properties import Properties, content
@@ -17,12 +17,14 @@ from leveret.core.publish import route_of
 NOT_UTF8 = "\udcff"
 
 
-def letters(*bodies: bytes, **sent: Any) -> list[Letter]:
+def messages(*bodies: bytes, **sent: Any) -> list[OutboxMessage]:
     """Rows for a queue as they come out of an outbox."""
-    envelopes = Envelopes()
+    all_metadata = MetadataCache()
     wire = [content(addressed(Properties(headers={"h": 1}), "/", moved=True, sent=sent), body) for body in bodies]
     messages = [restored(route_of("", "queue" + NOT_UTF8), *each, seq=number) for number, each in enumerate(wire)]
-    return [Letter(f"0/{number}", envelopes.of(message), message.body) for number, message in enumerate(messages)]
+    return [
+        OutboxMessage(f"0/{number}", all_metadata.of(message), message.body) for number, message in enumerate(messages)
+    ]
 
 
 def told(wire: bytes) -> tuple[dict[str, Any], bytes]:
@@ -32,22 +34,22 @@ def told(wire: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def test_letters_come_as_they_were_sent() -> None:
-    rows = [*letters(b"one", b"", b"three\n"), *letters(b"later", due_ms=7, key="ab")]
-    came = decode(*told(encode(Bundle(rows, "queue" + NOT_UTF8), "1", 5)))
+    rows = [*messages(b"one", b"", b"three\n"), *messages(b"later", due_ms=7, key="ab")]
+    came = decode(*told(encode(OutboxBatch(rows, "queue" + NOT_UTF8), "1", 5)))
     assert came.queue == "queue" + NOT_UTF8
-    assert [(each.name, each.body, asdict(each.envelope)) for each in came.letters] == [
-        (each.name, each.body, asdict(each.envelope)) for each in rows
+    assert [(each.name, each.body, asdict(each.metadata)) for each in came.messages] == [
+        (each.name, each.body, asdict(each.metadata)) for each in rows
     ]
 
 
 def test_letters_that_are_alike_but_for_their_bodies_share_an_envelope() -> None:
-    head, _ = told(encode(Bundle(letters(b"one", b"and another")), "1", 5))
+    head, _ = told(encode(OutboxBatch(messages(b"one", b"and another")), "1", 5))
     assert (len(head["envelopes"]), len(head["letters"])) == (1, 2)
 
 
 def spoilt(**changes: Any) -> tuple[dict[str, Any], bytes]:
     """A bundle that says something else than it has."""
-    head, rest = told(encode(Bundle(letters(b"one")), "1", 5))
+    head, rest = told(encode(OutboxBatch(messages(b"one")), "1", 5))
     return {**head, **changes}, rest
 
 
@@ -64,15 +66,15 @@ NONE = {
 
 @pytest.mark.parametrize("what", NONE)
 def test_what_is_no_bundle_is_refused(what: str) -> None:
-    with pytest.raises(InvalidArgument, match="no letters"):
+    with pytest.raises(InvalidArgument, match="no outbox messages"):
         decode(*NONE[what])
 
 
 def test_a_shard_takes_so_many_letters_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    wire = encode(Bundle(letters(b"one", b"two")), "1", 5)
-    monkeypatch.setattr(bundles, "LETTERS_MAX", 2)
-    assert len(decode(*told(wire)).letters) == 2
-    monkeypatch.setattr(bundles, "LETTERS_MAX", 1)
+    wire = encode(OutboxBatch(messages(b"one", b"two")), "1", 5)
+    monkeypatch.setattr(batches, "MESSAGES_MAX", 2)
+    assert len(decode(*told(wire)).messages) == 2
+    monkeypatch.setattr(batches, "MESSAGES_MAX", 1)
     with pytest.raises(InvalidArgument, match="at most 1"):
         decode(*told(wire))
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from leveret.cluster.rpc import peer_listener
-from leveret.cluster.rpc.link import Link
+from leveret.cluster.rpc.link import PeerLink
 from leveret.cluster.rpc.peer_listener import PeerListener
 from leveret.security.mutual_tls import MutualTls
 from tests.cluster.peer import Peer
@@ -28,7 +28,7 @@ class Listening:
     def __init__(self, tls: MutualTls | None = None) -> None:
         self.node = Peer("b")
         self.tls = tls
-        self.listener = PeerListener("127.0.0.1", 0, tls, lambda: Link(self.node, None))
+        self.listener = PeerListener("127.0.0.1", 0, tls, lambda: PeerLink(self.node, None))
         self._streams: list[Stream] = []
 
     async def stranger(self, host: str = HOSTS[0]) -> asyncio.StreamReader:
@@ -43,7 +43,7 @@ class Listening:
         one = Peer("a")
         loop = asyncio.get_running_loop()
         address = ("127.0.0.1", self.listener.port)
-        _, link = await loop.create_connection(lambda: Link(one, "b"), *address, ssl=calling)
+        _, link = await loop.create_connection(lambda: PeerLink(one, "b"), *address, ssl=calling)
         await asyncio.wait_for(link.introduced(), PATIENCE_S)
         assert link.is_up, link.why_down
         link.close()

@@ -117,10 +117,10 @@ def test_no_dead_letter_is_lost_when_an_owner_is_killed(nodes: Nodes) -> None:
         for name in names:
             channel.queue_declare(name, durable=True, arguments=arguments)
         channel.confirm_delivery()
-        buried: set[bytes] = set()
+        dead_lettered: set[bytes] = set()
 
         def bury(channel: Any, method: Any, properties: Any, body: bytes) -> None:
-            buried.add(body)
+            dead_lettered.add(body)
             channel.basic_ack(method.delivery_tag)
 
         for name in names:
@@ -132,6 +132,6 @@ def test_no_dead_letter_is_lost_when_an_owner_is_killed(nodes: Nodes) -> None:
         nodes.kill("b")
         publish(channel, names, b"after", confirmed)
         deadline = time.monotonic() + PATIENCE_S
-        while confirmed - buried and time.monotonic() < deadline:
+        while confirmed - dead_lettered and time.monotonic() < deadline:
             connection.process_data_events(0.1)
-        assert confirmed - buried == set()
+        assert confirmed - dead_lettered == set()

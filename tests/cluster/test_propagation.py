@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from leveret.cluster.catalog.catalog import Catalog
-from leveret.cluster.catalog.log import Entry
-from leveret.cluster.catalog.propagation import Knowledge
+from leveret.cluster.catalog.catalog import ClusterCatalog
+from leveret.cluster.catalog.log import LogEntry
+from leveret.cluster.catalog.propagation import Propagation
 from leveret.core.errors import Unreachable
 from tests.cluster.coordination.memory_log import MemoryLog
 
@@ -21,7 +21,7 @@ class CountingLog(MemoryLog):
         self.reads = 0
         self.is_away = False
 
-    async def read(self, version: int, limit: int) -> list[Entry]:
+    async def read(self, version: int, limit: int) -> list[LogEntry]:
         self.reads += 1
         if self.is_away:
             raise Unreachable("the network is down")
@@ -32,10 +32,10 @@ class CountingLog(MemoryLog):
 def test_many_who_ask_for_a_version_are_served_by_one_look(is_away: bool) -> None:
     async def scene() -> None:
         log = CountingLog()
-        other = Catalog(log, "b", 1)
+        other = ClusterCatalog(log, "b", 1)
         await other.change(lambda core: core.declare_queue("/", "orders"))
-        catalog = Catalog(log, "a", 1)
-        knowledge = Knowledge(catalog, lambda request: [])
+        catalog = ClusterCatalog(log, "a", 1)
+        propagation = Propagation(catalog, lambda request: [])
         told: list[bool] = []
         enough = asyncio.Event()
 
@@ -46,12 +46,12 @@ def test_many_who_ask_for_a_version_are_served_by_one_look(is_away: bool) -> Non
 
         log.reads, log.is_away = 0, is_away
         for _ in range(MANY):
-            assert not knowledge.knows(other.version, tell)
+            assert not propagation.knows(other.version, tell)
         await enough.wait()
         assert set(told) == {not is_away}
         assert log.reads <= 2
-        assert knowledge.knows(other.version, tell) is not is_away
-        await knowledge.close()
+        assert propagation.knows(other.version, tell) is not is_away
+        await propagation.close()
         assert len(told) == MANY
 
     asyncio.run(scene())

@@ -68,8 +68,8 @@ def test_queues_are_spread_and_found(world: FrontWorld, client: Client) -> None:
     for name in NAMES:
         client.publish(name, body=name.encode())
     for name in NAMES:
-        home = world.home_of("/", name)
-        assert list(world.worlds[home].core.topology.vhost("/").queues) == [name]
+        shard_id = world.shard_id_of("/", name)
+        assert list(world.worlds[shard_id].core.topology.vhost("/").queues) == [name]
         client.send(BasicGet(name))
         assert client.next_content(BasicGetOk).body == name.encode()
 
@@ -152,7 +152,7 @@ def test_a_client_that_goes_with_messages_leaves_nothing_behind(world: FrontWorl
     assert len(client.received()) == SHARDS
     connection = client.connection
     channel = connection.channels[1]
-    left = [weakref.ref(each) for each in (connection, channel, *channel.branches.values())]
+    left = [weakref.ref(each) for each in (connection, channel, *channel.shard_channels.values())]
     world.hub.lost(connection)
     world.work()
     world.hub.flush()
@@ -234,11 +234,11 @@ def test_an_exclusive_queue_stays_on_the_node_and_goes_with_its_connection(world
 # Another owner
 
 
-def lose(world: FrontWorld, home: str) -> None:
+def lose(world: FrontWorld, shard_id: str) -> None:
     """The owner of a shard goes; nobody has taken it over yet."""
-    for backend, guest in list(world.guests.items()):
-        if backend.home == home:
-            guest.abort()
+    for shard_connection, proxied in list(world.proxied_clients.items()):
+        if shard_connection.shard_id == shard_id:
+            proxied.abort()
     world.work()
 
 
@@ -248,7 +248,7 @@ def test_consumers_go_on_with_the_next_owner(world: FrontWorld, client: Client) 
     client.call(BasicConsume(name, "c"), BasicConsumeOk)
     client.publish(name, body=b"one")
     first = client.next_content(BasicDeliver)
-    lose(world, world.home_of("/", name))
+    lose(world, world.shard_id_of("/", name))
     world.reattach()
     client.publish(name, body=b"two")
     assert client.next_content(BasicDeliver).body == b"two"
@@ -260,7 +260,7 @@ def test_consumers_go_on_with_the_next_owner(world: FrontWorld, client: Client) 
 def test_a_question_is_asked_again(world: FrontWorld, client: Client) -> None:
     name = NAMES[0]
     client.publish(name, body=b"kept")
-    lose(world, world.home_of("/", name))
+    lose(world, world.shard_id_of("/", name))
     client.send(BasicGet(name))
     assert client.nothing()
     world.reattach()
@@ -278,7 +278,7 @@ def test_a_channel_is_closed_though_its_shard_has_gone(world: FrontWorld, client
     client.send(ChannelClose(200, "", 0, 0), 2)
     assert client.nothing()
     world.deaf = False
-    lose(world, world.home_of("/", name))
+    lose(world, world.shard_id_of("/", name))
     client.next(ChannelCloseOk, 2)
     world.reattach()
     client.open_channel(2)
@@ -292,13 +292,13 @@ def test_what_was_on_its_way_is_refused(world: FrontWorld, client: Client) -> No
     client.publish(name)
     assert client.nothing()
     world.deaf = False
-    lose(world, world.home_of("/", name))
+    lose(world, world.shard_id_of("/", name))
     assert client.next(BasicNack) == BasicNack(1, False, False)
 
 
 def test_an_owner_that_may_have_lost_its_shard_delivers_nothing(world: FrontWorld, client: Client) -> None:
     name = NAMES[0]
-    shard = world.shards[world.home_of("/", name)]
+    shard = world.shards[world.shard_id_of("/", name)]
     client.call(BasicConsume(name, "c"), BasicConsumeOk)
     proofs = [False]
     shard.is_proven = lambda: proofs[0]
@@ -326,7 +326,7 @@ def test_a_shard_that_knows_older_definitions_learns_first(world: FrontWorld, cl
         looks.append(then)
         return False
 
-    shard = world.shards[world.home_of("/", name)]
+    shard = world.shards[world.shard_id_of("/", name)]
     shard.knows = knows
     client.publish(name)
     assert (asked, client.nothing()) == ([7], True)
@@ -349,7 +349,7 @@ def test_a_shard_that_knows_older_definitions_learns_first(world: FrontWorld, cl
 def test_a_shard_that_goes_while_it_learns_is_asked_no_more(
     world: FrontWorld, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = world.home_of("/", NAMES[0])
+    shard_id = world.shard_id_of("/", NAMES[0])
     looks: list[Callable[[bool], None]] = []
     client.call(ConfirmSelect(), ConfirmSelectOk)
     world.version = 7
@@ -358,13 +358,13 @@ def test_a_shard_that_goes_while_it_learns_is_asked_no_more(
         looks.append(then)
         return False
 
-    world.shards[home].knows = knows
+    world.shards[shard_id].knows = knows
     client.publish(NAMES[0])
-    lose(world, home)
+    lose(world, shard_id)
     with monkeypatch.context() as gone:
-        gone.setattr(world.worlds[home].broker.guard, "closed", True)
+        gone.setattr(world.worlds[shard_id].broker.runtime, "closed", True)
         looks[0](True)
-    world.shards[home].knows = lambda version, then: True
+    world.shards[shard_id].knows = lambda version, then: True
     world.reattach()
     assert client.next(BasicNack) == BasicNack(1, False, False)
     client.publish(NAMES[0])

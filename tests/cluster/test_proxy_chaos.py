@@ -77,9 +77,11 @@ class Chaos:
         del self._unsent[:size]
 
     def _lose(self) -> None:
-        home = place(self._choice.choice(QUEUES))
-        for backend in [each for each in self.world.guests if each.home == home and each.attached]:
-            self.world.guests[backend].abort()
+        shard_id = place(self._choice.choice(QUEUES))
+        for shard_connection in [
+            each for each in self.world.proxied_clients if each.shard_id == shard_id and each.attached
+        ]:
+            self.world.proxied_clients[shard_connection].abort()
         self.world.work()
 
     def _find(self) -> None:
@@ -90,13 +92,13 @@ class Chaos:
         self.world.work()
 
     def _block(self) -> None:
-        for backend in [each for each in self.world.callers if each.attached][:1]:
-            backend.held(not backend.busy)
+        for shard_connection in [each for each in self.world.callers if each.attached][:1]:
+            shard_connection.held(not shard_connection.busy)
 
     def _end(self) -> None:
         self.world.deaf = False
-        for backend in self.world.callers:
-            backend.held(False)
+        for shard_connection in self.world.callers:
+            shard_connection.held(False)
         self.client.send_bytes(bytes(self._unsent + self.client.writer.take()))
         self.client.send(ConnectionClose(200, "", 0, 0), 0)
         self.world.reattach()

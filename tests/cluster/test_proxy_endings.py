@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from leveret.cluster.proxy.orphaned_deliveries import GRACE_MS
-from leveret.cluster.proxy.shard_connection import Backend
+from leveret.cluster.proxy.shard_connection import ShardConnection
 from leveret.core.changes import Change, DeleteQueue, RenewQueue
 from leveret.protocols.amqp.methods import (
     BasicAck,
@@ -49,14 +49,14 @@ def client(world: FrontWorld) -> Client:
     return client
 
 
-def backend_of(world: FrontWorld, name: str) -> Backend:
+def backend_of(world: FrontWorld, name: str) -> ShardConnection:
     """What the client has in the shard of a queue."""
-    return next(each for each in world.guests if each.home == place(name))
+    return next(each for each in world.proxied_clients if each.shard_id == place(name))
 
 
 def lose(world: FrontWorld, name: str) -> None:
     """The owner of the shard of a queue goes."""
-    world.guests[backend_of(world, name)].abort()
+    world.proxied_clients[backend_of(world, name)].abort()
     world.work()
 
 
@@ -92,15 +92,15 @@ def test_a_channel_that_both_ends_close_is_closed_when_the_shard_has_heard_it(
     hold(client, ONE)
     world.deaf = True
     world.worlds[place(ONE)].pass_ms(TIMEOUT_MS + 1)
-    backend = backend_of(world, ONE)
-    shard = world.guests[backend]._connection
+    shard_connection = backend_of(world, ONE)
+    shard = world.proxied_clients[shard_connection]._connection
     its_close = shard.take_output()
     client.send(ChannelClose(200, "", 0, 0), 2)
     its_answer = shard.take_output()
-    backend.received(its_close)
+    shard_connection.received(its_close)
     world.work()
     assert client.nothing()
-    backend.received(its_answer)
+    shard_connection.received(its_answer)
     world.deaf = False
     world.work()
     client.next(ChannelCloseOk, 2)
@@ -215,13 +215,13 @@ def test_a_guest_that_has_gone_says_nothing_more(
     world: FrontWorld, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.call(ConfirmSelect(), ConfirmSelectOk)
-    shard, backend = world.shards[place(ONE)], backend_of(world, ONE)
+    shard, shard_connection = world.shards[place(ONE)], backend_of(world, ONE)
     said: list[bytes] = []
     monkeypatch.setattr(shard, "is_proven", lambda: False)
     client.publish(ONE)
     lose(world, ONE)
     monkeypatch.setattr(shard, "is_proven", lambda: True)
-    monkeypatch.setattr(backend, "received", said.append)
+    monkeypatch.setattr(shard_connection, "received", said.append)
     shard.look()
     assert said == []
 
@@ -253,10 +253,14 @@ def test_what_is_kept_waits_no_longer_because_others_are_cut_off_later(world: Fr
     for holder in (world.client(), world.client()):
         holder.call(BasicGet(ONE), BasicGetOk)
     client.call(BasicConsume(ONE), BasicConsumeOk)
-    guests = [guest for backend, guest in world.guests.items() if backend.connection is not client.connection]
-    guests[0].cut_off()
+    proxied_clients = [
+        proxied
+        for shard_connection, proxied in world.proxied_clients.items()
+        if shard_connection.connection is not client.connection
+    ]
+    proxied_clients[0].cut_off()
     world.pass_ms(GRACE_MS - 500)
-    guests[1].cut_off()
+    proxied_clients[1].cut_off()
     world.pass_ms(500)
     assert [each.body for each in client.received()] == [b"one"]
     world.pass_ms(GRACE_MS - 500)

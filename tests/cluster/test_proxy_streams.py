@@ -58,9 +58,9 @@ def numbers(client: Client) -> list[int]:
 
 
 def fail_over(world: FrontWorld) -> None:
-    for backend, guest in list(world.guests.items()):
-        if backend.attached:
-            guest.abort()
+    for shard_connection, proxied in list(world.proxied_clients.items()):
+        if shard_connection.attached:
+            proxied.abort()
     world.work()
     world.reattach()
 
@@ -96,10 +96,10 @@ def test_what_came_while_nobody_owned_the_shard_is_delivered(world: FrontWorld, 
     publish(client, range(3))
     world.pass_ms(60_000)
     consume(client)
-    for guest in list(world.guests.values()):
-        guest.abort()
+    for proxied in list(world.proxied_clients.values()):
+        proxied.abort()
     world.work()
-    shard = world.worlds[world.home_of("/", "s")]
+    shard = world.worlds[world.shard_id_of("/", "s")]
     with shard.hub.locked() as core:
         core.publish([core.topology.vhosts["/"].queues["s"]], b"\0\1s", *content(Properties(), b"3"))
     assert numbers(client) == []

@@ -61,9 +61,9 @@ def lose(world: FrontWorld, client: Client) -> Callable[[], None]:
     """Take the owner away from the shard of the first queue."""
 
     def lose() -> None:
-        for backend, guest in list(world.guests.items()):
-            if backend.home == place(ONE):
-                guest.abort()
+        for shard_connection, proxied in list(world.proxied_clients.items()):
+            if shard_connection.shard_id == place(ONE):
+                proxied.abort()
         world.work()
 
     return lose

@@ -11,11 +11,11 @@ import pytest
 from pika.exceptions import ConnectionClosedByBroker
 
 from leveret.cluster.catalog.catalog import UNKNOWN_MAX
-from leveret.cluster.catalog.log import Entry
+from leveret.cluster.catalog.log import LogEntry
 from leveret.cluster.node import Node
 from leveret.cluster.rpc import peers
-from leveret.cluster.rpc.link import Conversation, Link
-from leveret.cluster.rpc.peers import Neighbours
+from leveret.cluster.rpc.link import LinkStream, PeerLink
+from leveret.cluster.rpc.peers import Peers
 from leveret.core.errors import Unreachable
 from leveret.core.properties import Properties
 from leveret.protocols.amqp import methods as m
@@ -29,7 +29,7 @@ HOME = "0"
 
 def test_a_client_that_a_shard_cannot_let_in_waits_and_harms_nobody(cluster: Cluster) -> None:
     member = cluster.members["a"]
-    node, access, shard = member.node, member.fronts.access, member.shards[HOME].shard
+    node, access, shard = member.node, member.proxies.access, member.shards[HOME].shard
     assert shard is not None
     cluster.run(node.decide(lambda core: core.declare_vhost("late")))
     cluster.run(node.decide(lambda core: access.set_permission("guest", "late", ".*", ".*", ".*")))
@@ -47,7 +47,7 @@ def test_a_client_that_a_shard_cannot_let_in_waits_and_harms_nobody(cluster: Clu
         cluster.run(node.decide(lambda core: core.declare_queue("late", name)))
         channel._impl.basic_publish("", name, b"patience")
         one.process_data_events(0)
-        cluster.wait_until(lambda: any(not backend.attached for backend in list(node._callers)))
+        cluster.wait_until(lambda: any(not shard_connection.attached for shard_connection in list(node._callers)))
         cluster.call(node.look)
         two.channel().queue_declare(name_in(0, "served"))
         assert len(shard.hub.connections) == 1
@@ -69,7 +69,7 @@ def test_whatever_a_client_says_about_itself_its_shards_are_found(cluster: Clust
 class Broken:
     """A backend with which nobody can do anything."""
 
-    home, attached = HOME, False
+    shard_id, attached = HOME, False
 
 
 def test_one_whose_shard_cannot_be_looked_for_does_not_keep_others_from_theirs(cluster: Cluster) -> None:
@@ -88,10 +88,10 @@ def test_one_whose_shard_cannot_be_looked_for_does_not_keep_others_from_theirs(c
 def test_what_cannot_be_told_the_catalog_now_is_told_later(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, goes_with: str
 ) -> None:
-    tried: list[Entry] = []
+    tried: list[LogEntry] = []
     name = name_in(0, "going")
 
-    async def fail(entry: Entry) -> bool:
+    async def fail(entry: LogEntry) -> bool:
         tried.append(entry)
         raise Unreachable("the log is away")
 
@@ -103,7 +103,7 @@ def test_what_cannot_be_told_the_catalog_now_is_told_later(
             channel.basic_cancel(channel.basic_consume(name, print))
     cluster.wait_until(lambda: len(tried) > UNKNOWN_MAX)
     monkeypatch.undo()
-    cluster.wait_until(lambda: ("/", name) not in cluster.members["b"].catalog.replica.homes)
+    cluster.wait_until(lambda: ("/", name) not in cluster.members["b"].catalog.replica.shard_ids)
 
 
 class Someone(asyncio.Protocol):
@@ -119,7 +119,7 @@ class Someone(asyncio.Protocol):
         self.calls.append(transport)
         transport.write(self._says)
 
-    def owner_of(self, home: str) -> str | None:
+    def owner_of(self, shard_id: str) -> str | None:
         return None
 
     def address_of(self, node: str) -> tuple[str, int] | None:
@@ -132,7 +132,7 @@ class Someone(asyncio.Protocol):
         """How often it is called by one who looks again and again."""
         server = await asyncio.get_running_loop().create_server(lambda: self, *self._address)
         self._address = server.sockets[0].getsockname()[:2]
-        others = Neighbours("a", self, lambda calls: Link(Peer("a"), calls))
+        others = Peers("a", self, lambda calls: PeerLink(Peer("a"), calls))
         others.look()
         while not self.calls:
             await asyncio.sleep(0.001)
@@ -195,7 +195,7 @@ def test_what_waits_for_a_shard_is_not_given_to_a_node_that_has_it_no_more(
     refusals: list[str] = []
     opened = Node.opened
 
-    def refuse(node: Node, link: Link, number: int, request: dict[str, Any]) -> Conversation:
+    def refuse(node: Node, link: PeerLink, number: int, request: dict[str, Any]) -> LinkStream:
         try:
             return opened(node, link, number, request)
         except Unreachable:
@@ -209,12 +209,12 @@ def test_what_waits_for_a_shard_is_not_given_to_a_node_that_has_it_no_more(
         channel.queue_declare(name, durable=True)
         channel.confirm_delivery()
         channel.basic_publish("", name, b"first")
-        front = cluster.members["a"].node
-        (backend,) = (each for each in front._callers if each.home == "1")
+        proxy = cluster.members["a"].node
+        (shard_connection,) = (each for each in proxy._callers if each.shard_id == "1")
         served = cluster.call(lambda: cluster.members["b"].hand_over("1"))
         publishing = threads.submit(channel.basic_publish, "", name, b"second")
         # Others still believe that it is there, so it is asked, again and again, while something waits.
-        cluster.wait_until(lambda: cluster.call(lambda: backend.unsent_bytes) > 0 or publishing.done())
+        cluster.wait_until(lambda: cluster.call(lambda: shard_connection.unsent_bytes) > 0 or publishing.done())
         before = len(refusals)
         cluster.wait_until(lambda: len(refusals) > before + 1)
 
@@ -252,7 +252,7 @@ def test_letters_for_a_node_whose_link_is_slow_stay_in_the_outbox(cluster: Clust
 
 def test_channels_are_counted_by_the_node_that_a_client_came_to(cluster: Cluster) -> None:
     member, name = cluster.members["a"], name_in(0, "shared")
-    cluster.run(member.node.decide(lambda core: member.fronts.access.set_user_limits("guest", {"max-channels": 1})))
+    cluster.run(member.node.decide(lambda core: member.proxies.access.set_user_limits("guest", {"max-channels": 1})))
     with cluster.connect("a") as one, cluster.connect("b") as two:
         first, second = one.channel(), two.channel()
         first.queue_declare(name)

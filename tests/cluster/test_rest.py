@@ -56,7 +56,7 @@ def test_a_message_wakes_who_waits_at_another_node(cluster: WebCluster) -> None:
 
 
 def test_one_who_waits_at_another_node_and_loses_its_permission_waits_no_longer(cluster: WebCluster) -> None:
-    name, access = name_in(1, "revoked"), cluster.at("b").fronts.access
+    name, access = name_in(1, "revoked"), cluster.at("b").proxies.access
     cluster.ok("a", f"PUT /queues/{name}", {})
 
     def add(core: Broker) -> str:
@@ -241,7 +241,7 @@ def test_rights_on_queues_of_other_shards_count_for_redrives_and_figures(cluster
         receipt = {"receipt_handle": taken["receipt_handle"]}
         cluster.ok("a", f"POST /queues/{name}/messages/{taken['message_id']}/reject", receipt)
     cluster.wait_until(lambda: cluster.ok("b", f"GET /queues/{dead}/stats")["ready"] == 2)
-    access = cluster.at("b").fronts.access
+    access = cluster.at("b").proxies.access
 
     def add(core: Broker) -> str:
         access.add_user("ann", "")

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.cluster.processes import Nodes
 from tests.cluster.test_web_processes import BASIC, ask
-from tests.ingest.batches import bodies, piece, texts
+from tests.ingest.batches import bodies, row_group, texts
 from tests.waiting import PATIENCE_S
 
 QUEUES = [f"q{number}" for number in range(8)]  # some in every shard
@@ -19,7 +19,7 @@ def stage(nodes: Nodes, node: str) -> None:
     """Stage pieces with rows for all queues."""
     names = [QUEUES[row % len(QUEUES)].encode() for row in range(PIECE_ROWS)]
     for number in range(PIECES):
-        data = piece(bodies(number * PIECE_ROWS, PIECE_ROWS), texts("queue", names))
+        data = row_group(bodies(number * PIECE_ROWS, PIECE_ROWS), texts("queue", names))
         connection = HTTPConnection("127.0.0.1", nodes.http_port(node), timeout=PATIENCE_S)
         headers = {"Authorization": BASIC, "Connection": "close"}
         connection.request("PUT", f"/sinks/s/parts/p/{number}", data, headers)

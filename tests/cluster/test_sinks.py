@@ -17,11 +17,11 @@ from leveret.cluster.transfer import destination_sender, outbox
 from leveret.core.tables import encode_table
 from leveret.ingest import roll_forward
 from leveret.ingest.roll_forward import RollForward
-from leveret.ingest.row_groups import Part, constant
+from leveret.ingest.row_groups import ColumnBuffers, constant
 from tests.cluster.cluster import SHARDS, Served, name_in
 from tests.cluster.coordination.memory_log import MemoryLog
 from tests.cluster.web_cluster import WebCluster
-from tests.ingest.batches import numbers, piece, texts
+from tests.ingest.batches import numbers, row_group, texts
 
 QUEUES = [name_in(shard, "q") for shard in range(SHARDS)]
 SINK = "s"
@@ -39,9 +39,9 @@ class DiskCluster(WebCluster):
         self._known = log
         super().__init__("a", "b")
 
-    def _serve(self, name: str, home: str) -> None:
-        broker = leveret.open(self.disk / home, sync="never", spare_bytes=0, segment_bytes=1 << 16)
-        self.members[name].serve(home, Served(self.members[name].fronts.access, broker=broker))
+    def _serve(self, name: str, shard_id: str) -> None:
+        broker = leveret.open(self.disk / shard_id, sync="never", spare_bytes=0, segment_bytes=1 << 16)
+        self.members[name].serve(shard_id, Served(self.members[name].proxies.access, broker=broker))
 
     async def _add(self, name: str) -> None:
         self.log = self._known or self.log
@@ -49,15 +49,17 @@ class DiskCluster(WebCluster):
 
     def image(self, disk: Path) -> Path:
         """What is left of the shards if everything fails now: the one of the sink may know less than the others."""
-        brokers = {home: served.broker for each in self.members.values() for home, served in each.shards.items()}
-        for home in (HOME, *(str(shard) for shard in range(SHARDS) if str(shard) != HOME)):
-            brokers[home].flush()
-            copytree(self.disk / home, disk / home)
+        brokers = {
+            shard_id: served.broker for each in self.members.values() for shard_id, served in each.shards.items()
+        }
+        for shard_id in (HOME, *(str(shard) for shard in range(SHARDS) if str(shard) != HOME)):
+            brokers[shard_id].flush()
+            copytree(self.disk / shard_id, disk / shard_id)
         return disk
 
-    def stage(self, part: str, values: list[bytes], *columns: Part) -> dict[str, Any]:
+    def stage(self, part: str, values: list[bytes], *columns: ColumnBuffers) -> dict[str, Any]:
         """Stage a part of one piece; give what a commit says of it."""
-        staged = self.ok("a", f"PUT /sinks/{SINK}/parts/{part}/0", piece(values, *columns))
+        staged = self.ok("a", f"PUT /sinks/{SINK}/parts/{part}/0", row_group(values, *columns))
         assert staged == {"rows": len(values)}
         return {"part": part, "pieces": 1}
 
@@ -203,19 +205,19 @@ def test_whenever_all_fails_each_row_comes_once(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(roll_forward, "CHUNK_ROWS", 4)
     cluster = DiskCluster(tmp_path / "disk")
     images: list[Path] = []
-    load, end = RollForward.load, destination_sender.Mailbag._end
+    load, end = RollForward.load, destination_sender.DestinationSender._end
 
     def imaged_load(self: RollForward) -> None:
         images.append(cluster.image(tmp_path / f"image{len(images)}"))
         load(self)
 
-    def unnoticed(self: destination_sender.Mailbag, turn: destination_sender.Turn) -> None:
+    def unnoticed(self: destination_sender.DestinationSender, turn: destination_sender.Turn) -> None:
         """The letters are there, and the shard that sent them does not note it."""
         self._turn = None
         self.wake()
 
     monkeypatch.setattr(RollForward, "load", imaged_load)
-    monkeypatch.setattr(destination_sender.Mailbag, "_end", unnoticed)
+    monkeypatch.setattr(destination_sender.DestinationSender, "_end", unnoticed)
     try:
         cluster.declare()
         values = [b"%d" % row for row in range(rows)]
@@ -226,7 +228,7 @@ def test_whenever_all_fails_each_row_comes_once(tmp_path: Path, monkeypatch: pyt
     finally:
         cluster.close()
     monkeypatch.setattr(RollForward, "load", load)
-    monkeypatch.setattr(destination_sender.Mailbag, "_end", end)
+    monkeypatch.setattr(destination_sender.DestinationSender, "_end", end)
     assert len(images) >= 4
     for image in images:
         again = DiskCluster(image, cluster.log)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pika.exceptions import ConnectionClosedByBroker
 
-from leveret.cluster.proxy.connection import FrontConnection
+from leveret.cluster.proxy.connection import ProxyConnection
 from leveret.core.changes import DeclareQueue
 from leveret.protocols.amqp.methods import (
     BasicConsume,
@@ -35,8 +35,8 @@ EVERYTHING = {"configure": ".*", "write": ".*", "read": ".*"}
 def know(world: FrontWorld) -> None:
     """The node has looked."""
     world.is_current = True
-    for connection in world.doubted:
-        world.hub.finish(connection, connection.trust)
+    for connection in world.is_stale:
+        world.hub.finish(connection, connection.resume_fresh)
     world.work()
 
 
@@ -67,8 +67,8 @@ def test_nothing_is_delivered_while_definitions_may_be_old(world: FrontWorld) ->
     client.queue("q")
     client.call(BasicConsume("q", "tag"), BasicConsumeOk)
     connection = client.connection
-    assert isinstance(connection, FrontConnection)
-    world.hub.finish(connection, connection.doubt)
+    assert isinstance(connection, ProxyConnection)
+    world.hub.finish(connection, connection.pause_stale)
     other.publish("q", b"for who may have it")
     assert client.nothing()
     know(world)
@@ -83,8 +83,8 @@ def test_what_a_deleted_user_sent_in_doubt_does_not_count(world: FrontWorld) -> 
     world.access.users.delete("guest")
     know(world)
     assert "is deleted" in client.next(ConnectionClose).reply_text
-    home = world.worlds[world.home_of("/", "q")]
-    assert home.core.topology.vhost("/").queues["q"].depth == 0
+    shard_id = world.worlds[world.shard_id_of("/", "q")]
+    assert shard_id.core.topology.vhost("/").queues["q"].depth == 0
 
 
 def asked(nodes: Nodes, node: str, path: str, authorization: str) -> socket.socket:

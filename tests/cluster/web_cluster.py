@@ -12,7 +12,7 @@ from leveret.cluster.forwarding.edges import Furnish
 from leveret.config import ServerOptions
 from leveret.core.broker import Broker
 from leveret.observability.audit import Audit
-from leveret.protocols.net.admission import Admission
+from leveret.protocols.net.admission import ConnectionBudget
 from leveret.server.authentication import authentication_of
 from leveret.server.node_edges import NodeEdges
 from leveret.server.shared import Shared
@@ -39,25 +39,27 @@ class WebNode(OneNode):
     def __init__(self, name: str, cluster: Cluster, furnish: Furnish) -> None:
         super().__init__(name, cluster, furnish)
         options = self.options = ServerOptions(sqs_guards=False, cluster="test", cluster_secret=CLUSTER_SECRET)
-        access, clock = self.fronts.access, self.fronts.broker.guard.clock
-        edges = self.edges = NodeEdges(options, self.fronts.broker, access, self.node.decide)
+        access, clock = self.proxies.access, self.proxies.broker.runtime.clock
+        edges = self.edges = NodeEdges(options, self.proxies.broker, access, self.node.decide)
         edges.join(self.node)
         self.furnish = edges.furnish
-        self.audit = self.fronts.server.hub.audit = Audit(clock)
-        shared, admission = Shared(options, clock), Admission(1_000, 1_000, 1_000)
+        self.audit = self.proxies.server.hub.audit = Audit(clock)
+        shared, admission = Shared(options, clock), ConnectionBudget(1_000, 1_000, 1_000)
         authentication = authentication_of(options, access, shared.failures("token"))
         api = edges.api(self.node, self.audit, shared.idempotency)
-        self.web = Web(options, edges.desk, api, access, admission, self.audit, clock, shared, authentication)
-        self.web.doubt = self.node.doubts.wait
+        self.web = Web(options, edges.async_broker, api, access, admission, self.audit, clock, shared, authentication)
+        self.web.stale = self.node.stale_clients.wait
         self.sqs = SqsServer(options, edges.account, edges.service(self.node, shared.throttle, self.audit), admission)
         self.token = ""
 
     async def start(self) -> None:
         await super().start()
-        access = self.fronts.access
+        access = self.proxies.access
         scopes = ["*:*", "manage"]
-        guard = self.fronts.broker.guard
-        self.token = await self.node.decide(lambda core: access.api_keys.add("guest", scopes, guard.clock.now_ms())[1])
+        runtime = self.proxies.broker.runtime
+        self.token = await self.node.decide(
+            lambda core: access.api_keys.add("guest", scopes, runtime.clock.now_ms())[1]
+        )
         if access.access_keys.find(KEY) is None:
             await self.node.decide(lambda core: access.add_key("guest", KEY, SECRET))
         http, sqs = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
@@ -70,8 +72,8 @@ class WebNode(OneNode):
         self.sqs.stop_listening()
         await self.web.drain(0.1)
         await self.sqs.drain(0.1)
-        for home in list(self.shards):
-            self.node.forsake(home)
+        for shard_id in list(self.shards):
+            self.node.forsake(shard_id)
         await super().stop()
 
 
@@ -102,7 +104,7 @@ class WebCluster(Cluster):
     def add_reader(self, user: str, key: str, secret: str) -> None:
         """A user who may only read, and his key."""
         member = self.at("b")
-        access = member.fronts.access
+        access = member.proxies.access
 
         def add(core: Broker) -> None:
             access.add_user(user, "")

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from leveret.cluster.rpc import wire
-from leveret.cluster.rpc.link import Conversation, Link
-from leveret.cluster.rpc.wire import Kind, Message
+from leveret.cluster.rpc.link import LinkStream, PeerLink
+from leveret.cluster.rpc.wire import FrameKind, LinkFrame
 from leveret.core.errors import InvalidArgument
 from tests.cluster.peer import KEYS
 
@@ -25,17 +25,17 @@ class Side:
 
     # What a link asks of its node
 
-    def up(self, link: Link) -> None:
+    def up(self, link: PeerLink) -> None:
         self.is_up = True
 
-    def down(self, link: Link) -> None:
+    def down(self, link: PeerLink) -> None:
         self.is_up = False
 
-    def opened(self, link: Link, number: int, request: dict[str, Any]) -> Conversation:
+    def opened(self, link: PeerLink, number: int, request: dict[str, Any]) -> LinkStream:
         self.requests.append(request)
         raise InvalidArgument("nothing is here")
 
-    def asked(self, link: Link, request: bytes, answer: Callable[[bytes], None]) -> None:
+    def asked(self, link: PeerLink, request: bytes, answer: Callable[[bytes], None]) -> None:
         self.requests.append(request)
         asked = json.loads(request)
         answer(b"yes, " + asked["known"].encode())
@@ -60,33 +60,33 @@ class Side:
 
     # What a test does
 
-    def link(self, calls: str | None = None) -> Link:
+    def link(self, calls: str | None = None) -> PeerLink:
         """Its end of a new link."""
-        link = Link(self, calls)
+        link = PeerLink(self, calls)
         link.connection_made(cast(Any, self))
         return link
 
-    def said(self) -> list[Message]:
+    def said(self) -> list[LinkFrame]:
         """What it has sent since the last time."""
-        reader = wire.Reader()
+        reader = wire.LinkReader()
         reader.bytes_max = wire.MESSAGE_BYTES_MAX
         data = bytes(self.sent)
         self.sent.clear()
         return list(reader.feed(data))
 
 
-def hello_of(messages: list[Message]) -> dict[str, Any]:
+def hello_of(messages: list[LinkFrame]) -> dict[str, Any]:
     """The HELLO among some messages."""
-    (found,) = (message.payload for message in messages if message.kind is Kind.HELLO)
+    (found,) = (message.payload for message in messages if message.kind is FrameKind.HELLO)
     return cast(dict[str, Any], json.loads(found))
 
 
 def hello(**fields: object) -> bytes:
     """The bytes of a HELLO with these fields; others are what a caller 'a' says to 'b'."""
     told = {"version": wire.VERSION, "cluster": "test", "role": "caller", "node": "a", "to": "b", "nonce": "0" * 64}
-    return wire.encode(Kind.HELLO, 0, json.dumps({**told, **fields}).encode())
+    return wire.encode(FrameKind.HELLO, 0, json.dumps({**told, **fields}).encode())
 
 
-def is_proof(messages: list[Message]) -> bool:
+def is_proof(messages: list[LinkFrame]) -> bool:
     """Whether one of them depends on the secret."""
-    return any(message.kind not in (Kind.HELLO, Kind.CLOSE) for message in messages)
+    return any(message.kind not in (FrameKind.HELLO, FrameKind.CLOSE) for message in messages)

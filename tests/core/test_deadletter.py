@@ -10,7 +10,7 @@ from leveret.core.deadletter import (
     DEATHS_BYTES_MAX,
     DEATHS_MAX,
     all_keys,
-    bury,
+    dead_letter,
     deaths_of,
     forms_cycle,
     routing_keys_of,
@@ -29,8 +29,8 @@ def die(
 ) -> Properties:
     """Bury a message and send it through the wire, as the broker does between two deaths."""
     details: dict[str, Any] = {"exchange": "shop", "routing_keys": ["new"], **more}
-    buried = bury(properties, queue=queue, reason=reason, now_ms=now_ms, **details)
-    return decode_header(encode_header(buried, 0))
+    dead_lettered = dead_letter(properties, queue=queue, reason=reason, now_ms=now_ms, **details)
+    return decode_header(encode_header(dead_lettered, 0))
 
 
 def history(properties: Properties) -> list[tuple[str, str, int]]:
@@ -38,8 +38,8 @@ def history(properties: Properties) -> list[tuple[str, str, int]]:
 
 
 def test_the_first_death_is_told_in_full() -> None:
-    buried = die(Properties(headers={"mine": 1}, expiration="5000", priority=3), reason="expired")
-    assert buried.headers == {
+    dead_lettered = die(Properties(headers={"mine": 1}, expiration="5000", priority=3), reason="expired")
+    assert dead_lettered.headers == {
         "mine": 1,
         "x-first-death-queue": "orders",
         "x-first-death-reason": "expired",
@@ -59,7 +59,7 @@ def test_the_first_death_is_told_in_full() -> None:
             }
         ],
     }
-    assert (buried.expiration, buried.priority) == (None, 3)
+    assert (dead_lettered.expiration, dead_lettered.priority) == (None, 3)
 
 
 def test_the_expiration_can_be_kept() -> None:
@@ -71,8 +71,8 @@ def test_a_message_without_expiration_has_no_original_one() -> None:
 
 
 def test_another_queue_or_reason_is_another_death_and_the_newest_is_first() -> None:
-    buried = die(die(die(Properties()), reason="expired"), queue="retry", reason="expired")
-    assert history(buried) == [("retry", "expired", 1), ("orders", "expired", 1), ("orders", "rejected", 1)]
+    dead_lettered = die(die(die(Properties()), reason="expired"), queue="retry", reason="expired")
+    assert history(dead_lettered) == [("retry", "expired", 1), ("orders", "expired", 1), ("orders", "rejected", 1)]
 
 
 def test_a_repeated_death_counts_moves_to_the_front_and_keeps_its_first_time() -> None:
@@ -102,7 +102,7 @@ def test_the_count_is_a_64_bit_integer_on_the_wire() -> None:
 
 def test_burying_leaves_the_original_properties_alone() -> None:
     original = Properties(headers={"CC": ["a"], "BCC": ["b"]}, expiration="1")
-    bury(original, queue="q", reason="rejected", exchange="", routing_keys=["k"], now_ms=NOW_MS)
+    dead_letter(original, queue="q", reason="rejected", exchange="", routing_keys=["k"], now_ms=NOW_MS)
     assert original == Properties(headers={"CC": ["a"], "BCC": ["b"]}, expiration="1")
 
 
@@ -113,9 +113,9 @@ def test_bcc_always_goes_and_cc_goes_with_a_dead_letter_routing_key(keep_cc: boo
 
 
 def test_names_that_are_not_utf8_still_count_as_the_same_queue() -> None:
-    buried = die(die(Properties(), queue="caf\udce9", reason="expired"), queue="caf\udce9", reason="expired")
-    assert [death["count"] for death in deaths_of(buried)] == [2]
-    assert forms_cycle(buried, "caf\udce9")
+    dead_lettered = die(die(Properties(), queue="caf\udce9", reason="expired"), queue="caf\udce9", reason="expired")
+    assert [death["count"] for death in deaths_of(dead_lettered)] == [2]
+    assert forms_cycle(dead_lettered, "caf\udce9")
 
 
 def test_the_oldest_deaths_are_forgotten_at_the_limits() -> None:

@@ -90,9 +90,9 @@ def test_definitions_survive_a_restart(disk: World, how: str) -> None:
         disk.compact()
         assert disk.disk().meta.oldest > 1
     disk.restart()
-    home = disk.broker.topology.vhost("other")
-    queue = home.queue("q")
-    assert [(each.source, each.key) for each in home.bindings()] == [("x", "a.*")]
+    virtual_host = disk.broker.topology.vhost("other")
+    queue = virtual_host.queue("q")
+    assert [(each.source, each.key) for each in virtual_host.bindings()] == [("x", "a.*")]
     assert (queue.auto_delete, queue.policy.max_length, queue.policy.message_ttl_ms) == (True, 5, 7)
     with pytest.raises(QueueNotFound):
         disk.again("gone")

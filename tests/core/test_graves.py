@@ -2,7 +2,7 @@
 
 import leveret
 from leveret.core.broker import Broker
-from leveret.core.dead_letter_routes import burials, graves
+from leveret.core.dead_letter_routes import dead_letter_queues, dead_letter_routes
 
 
 def declare(core: Broker, name: str, exchange: str | None = None, key: str | None = None) -> None:
@@ -11,7 +11,7 @@ def declare(core: Broker, name: str, exchange: str | None = None, key: str | Non
 
 
 def test_graves_are_found_by_name_through_exchanges_and_alternates() -> None:
-    with leveret.open() as broker, broker.guard as core:
+    with leveret.open() as broker, broker.runtime as core:
         core.declare_exchange("/", "dead", "topic", arguments={"alternate-exchange": "lost"})
         core.declare_exchange("/", "copies", "fanout")
         core.declare_exchange("/", "lost", "fanout")
@@ -26,18 +26,21 @@ def test_graves_are_found_by_name_through_exchanges_and_alternates() -> None:
         core.bind("/", "dead", "copies", "#", destination_type="exchange")
         core.bind("/", "copies", "copy")
         core.bind("/", "lost", "rest")
-        home = core.topology.vhost("/")
-        assert [queue.name for queue in graves(home)] == ["copy", "orders.dead", "rest"]
-        told = [(each.source.name, each.destination.name, each.destination_type) for each in burials(home)]
+        virtual_host = core.topology.vhost("/")
+        assert [queue.name for queue in dead_letter_queues(virtual_host)] == ["copy", "orders.dead", "rest"]
+        told = [
+            (each.source.name, each.destination.name, each.destination_type)
+            for each in dead_letter_routes(virtual_host)
+        ]
         assert told == [("mail", "dead", "exchange"), ("orders", "orders.dead", "queue")]
 
 
 def test_exchanges_that_lead_to_each_other_end() -> None:
-    with leveret.open() as broker, broker.guard as core:
+    with leveret.open() as broker, broker.runtime as core:
         for name in ("a", "b"):
             core.declare_exchange("/", name, "fanout")
         core.bind("/", "a", "b", destination_type="exchange")
         core.bind("/", "b", "a", destination_type="exchange")
         declare(core, "orders", "a")
         core.bind("/", "b", "orders")
-        assert [queue.name for queue in graves(core.topology.vhost("/"))] == ["orders"]
+        assert [queue.name for queue in dead_letter_queues(core.topology.vhost("/"))] == ["orders"]

@@ -59,13 +59,19 @@ def declare_all(world: World, vhost: str) -> None:
 def declared(world: World) -> str:
     """All that is declared, as text."""
     found: dict[str, Any] = {}
-    for home in world.broker.topology.vhosts.values():
-        queues = [world.broker.log.describe(queue) | {"policy": repr(queue.policy)} for queue in home.queues.values()]
-        found[home.name] = {
+    for virtual_host in world.broker.topology.vhosts.values():
+        queues = [
+            world.broker.log.describe(queue) | {"policy": repr(queue.policy)} for queue in virtual_host.queues.values()
+        ]
+        found[virtual_host.name] = {
             "queues": sorted(queues, key=lambda each: str(each["name"])),
-            "exchanges": {each.name: [each.to_dict(), each.alternate, each.delays] for each in home.exchanges.values()},
-            "bindings": sorted(json.dumps(each.to_dict(), sort_keys=True) for each in home.bindings()),
-            "policies": [each.to_dict() for each in (*home.policies.values(), *home.operator_policies.values())],
+            "exchanges": {
+                each.name: [each.to_dict(), each.alternate, each.delays] for each in virtual_host.exchanges.values()
+            },
+            "bindings": sorted(json.dumps(each.to_dict(), sort_keys=True) for each in virtual_host.bindings()),
+            "policies": [
+                each.to_dict() for each in (*virtual_host.policies.values(), *virtual_host.operator_policies.values())
+            ],
         }
     return json.dumps(found, sort_keys=True)
 
@@ -88,10 +94,10 @@ def test_everything_that_lasts_comes_back_as_it_was(disk: World, again: str) -> 
 def test_what_was_deleted_stays_deleted(disk: World, again: str) -> None:
     bare = declared(disk)
     declare_all(disk, "/")
-    broker, home = disk.broker, disk.broker.topology.vhost("/")
-    for queue in list(home.queues.values()):
+    broker, virtual_host = disk.broker, disk.broker.topology.vhost("/")
+    for queue in list(virtual_host.queues.values()):
         broker.delete_queue(queue)
-    for exchange in [each for each in home.exchanges if each and not each.startswith("amq.")]:
+    for exchange in [each for each in virtual_host.exchanges if each and not each.startswith("amq.")]:
         broker.delete_exchange("/", exchange)
     for policy in POLICIES:
         broker.delete_policy("/", policy.name, policy.operator)
@@ -113,10 +119,10 @@ def test_transient_things_do_not_survive_and_neither_do_their_bindings(disk: Wor
     broker.declare_queue("/", "mine", owner=object())
     broker.bind("/", "lasting", "mine")
     disk.restart()
-    home = disk.broker.topology.vhost("/")
-    assert set(home.queues) == {"kept"}
-    assert "passing" not in home.exchanges
-    assert [(each.source, each.destination.name) for each in home.bindings()] == [("lasting", "kept")]
+    virtual_host = disk.broker.topology.vhost("/")
+    assert set(virtual_host.queues) == {"kept"}
+    assert "passing" not in virtual_host.exchanges
+    assert [(each.source, each.destination.name) for each in virtual_host.bindings()] == [("lasting", "kept")]
     assert ready(disk.again("kept")) == "m"
 
 

@@ -44,11 +44,11 @@ def test_the_queues_of_a_virtual_host() -> None:
         def __init__(self, name: str) -> None:
             self.name = name
 
-    home = Vhost()
+    virtual_host = Vhost()
     queues = [Named(name) for name in ("b", "a", "c")]
-    assert home.queue_names.all() == []
+    assert virtual_host.queue_names.all() == []
     for queue in [*queues, Named("a")]:
-        home.add_queue(queue)
-    assert home.queue_names.all() == ["a", "b", "c"]
-    home.remove_queue(queues[0])
-    assert home.queue_names.all() == ["a", "c"]
+        virtual_host.add_queue(queue)
+    assert virtual_host.queue_names.all() == ["a", "b", "c"]
+    virtual_host.remove_queue(queues[0])
+    assert virtual_host.queue_names.all() == ["a", "c"]

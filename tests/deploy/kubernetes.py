@@ -12,7 +12,7 @@ import kubernetes_validate
 import leveret
 from leveret.cli.main import commands
 from leveret.protocols.http.health import Health
-from leveret.protocols.http.request import Peer, Refusal, Request
+from leveret.protocols.http.request import HttpPeer, Refusal, Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.metrics.exporter import WHOLE
 from tests.deploy.checks import (
@@ -192,9 +192,9 @@ def check_certificates() -> Iterator[str]:
 def is_served(path: str) -> bool:
     """Whether a server that is well says so at a path."""
     with leveret.open() as broker:
-        health = Health(broker.guard, lambda: False, lambda: None)
+        health = Health(broker.runtime, lambda: False, lambda: None)
         try:
-            answered = health.answer(Request("GET", path.encode(), {}, Peer("127.0.0.1", 1)))
+            answered = health.answer(Request("GET", path.encode(), {}, HttpPeer("127.0.0.1", 1)))
         except Refusal:
             return False
         assert isinstance(answered, Response), "it answers at once"

@@ -39,11 +39,11 @@ class Life:
     def kill(self) -> None:
         """Let go of the directory as a killed process does."""
         broker = self.opened.pop()
-        store = broker.guard.store
+        store = broker.runtime.store
         assert store is not None
-        broker.guard._housekeeper.stop()  # it would wait for a writer that is gone
+        broker.runtime._housekeeper.stop()  # it would wait for a writer that is gone
         store.abandon()
-        broker.guard.store = None  # its directory may have another owner now
+        broker.runtime.store = None  # its directory may have another owner now
         broker.close()
 
     def until(self, condition: Callable[[], object]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import leveret
-from leveret.runtime.leases import Extender, Held
+from leveret.runtime.leases import Extender, Leasable
 from tests.durability.children import Child
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -54,7 +54,7 @@ def test_work_longer_than_its_lease_is_not_given_to_another(tmp_path: Path, monk
     clock = leveret.ManualClock()
     extended, extend = threading.Semaphore(0), Extender._extend
 
-    def noted(extender: Extender, message: Held, now_ms: int) -> None:
+    def noted(extender: Extender, message: Leasable, now_ms: int) -> None:
         extend(extender, message, now_ms)
         extended.release()
 

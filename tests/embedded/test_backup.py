@@ -29,7 +29,7 @@ def use(url: str) -> None:
         orders.ack_many(orders.receive(150))
         orders.send(LARGE, priority=9)
         broker.stream("clicks").send("clicked")
-        wait_until(lambda: (store := broker.guard.store) is not None and store.meta.oldest > 1)
+        wait_until(lambda: (store := broker.runtime.store) is not None and store.meta.oldest > 1)
 
 
 def contents(url: str) -> tuple[set[int], list[object]]:

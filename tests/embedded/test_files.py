@@ -52,19 +52,19 @@ def test_threads_share_syncs(tmp_path: Path, calls: Calls, monkeypatch: pytest.M
 
 def test_a_segment_that_empties_by_itself_is_looked_at_again(tmp_path: Path) -> None:
     with leveret.open(tmp_path, segment_bytes=4096, spare_bytes=0, disk_free_min_bytes=0) as broker:
-        guard, orders = broker.guard, broker.queue("orders")
-        guard._housekeeper.stop()
+        runtime, orders = broker.runtime, broker.queue("orders")
+        runtime._housekeeper.stop()
         for _ in range(100):
             orders.send(bytes(100))
-        guard._housekeep()
-        store = guard.store
+        runtime._housekeep()
+        store = runtime.store
         assert store is not None
         first = store.meta.oldest
         for message in orders.receive(12):
             message.ack()
-        assert guard._housekeep() != NEVER_MS, "nobody has to write for that"
+        assert runtime._housekeep() != NEVER_MS, "nobody has to write for that"
         assert store.meta.oldest == first
-        guard._housekeep()
+        runtime._housekeep()
         assert store.meta.oldest > first
 
 
@@ -74,11 +74,11 @@ def test_acknowledgements_are_durable_after_a_flush(tmp_path: Path, reopen: Reop
     orders.send_many(["done", "left"])
     orders.receive()[0].ack()
     broker.flush()
-    assert broker.guard.store is not None
-    broker.guard.store.abandon()  # as a killed process does
-    with leveret.open(str(tmp_path / "data"), clock=broker.guard.clock, **SMALL) as again:
+    assert broker.runtime.store is not None
+    broker.runtime.store.abandon()  # as a killed process does
+    with leveret.open(str(tmp_path / "data"), clock=broker.runtime.clock, **SMALL) as again:
         assert [message.body for message in again.queue("orders").receive(10)] == ["left"]
-    broker.guard.store = None  # its directory has another owner now
+    broker.runtime.store = None  # its directory has another owner now
 
 
 def test_acknowledgements_become_durable_by_themselves(
@@ -88,7 +88,7 @@ def test_acknowledgements_become_durable_by_themselves(
     orders = broker.queue("orders")
     orders.send("x")
     orders.receive()[0].ack()
-    store = broker.guard.store
+    store = broker.runtime.store
     assert store is not None
     clock.advance(0.05)
     while not store.journal.idle:
@@ -162,7 +162,7 @@ def test_old_segments_are_compacted_away(tmp_path: Path, clock: leveret.ManualCl
         for _ in range(50):
             orders.send(b"x" * 1000)
             orders.receive()[0].ack()
-        store = broker.guard.store
+        store = broker.runtime.store
         assert store is not None
         while len(list(tmp_path.glob("seg-*.log"))) > 2:
             clock.advance(1)

@@ -29,7 +29,7 @@ class Counting(Consumer):
 
 
 def publish_to_all(broker: leveret.Broker) -> None:
-    with broker.guard as core:
+    with broker.runtime as core:
         for name in core.topology.vhost("/").queues:
             core.publish_through("/", "", name, Properties(), b"")
 
@@ -38,7 +38,7 @@ def test_a_queue_that_cannot_be_read_does_not_hold_up_others() -> None:
     counting = Counting("counting")
     with leveret.open(clock=leveret.ManualClock()) as broker:
         broker.declare_queues(["bad", "good"])
-        with broker.guard as core:
+        with broker.runtime as core:
             queues = core.topology.vhost("/").queues
             dispatch.subscribe(queues["bad"], Broken("broken"))
             dispatch.subscribe(queues["good"], counting)
@@ -75,7 +75,7 @@ def test_a_consumer_with_a_fault_does_not_stop_time() -> None:
     faulty, waiting, clock = Faulty("faulty"), Waiting("waiting"), leveret.ManualClock()
     with leveret.open(clock=clock) as broker:
         broker.declare_queues(["bad", "good"])
-        with broker.guard as core:
+        with broker.runtime as core:
             for name, consumer, delay_ms in (("bad", faulty, 1_000), ("good", waiting, 5_000)):
                 dispatch.subscribe(core.topology.vhost("/").queue(name), consumer)
                 core.publish_through("/", "", name, Properties(), b"", due_ms=core.now_ms + delay_ms)

@@ -11,10 +11,10 @@ import pytest
 import leveret
 from leveret.core.errors import InvalidArgument, WrongKey
 from leveret.ingest.staging import staged_keys
-from leveret.runtime.key_rotation import Elsewhere, Progress, as_facts
+from leveret.runtime.key_rotation import OtherKeys, RotationProgress, as_facts
 from leveret.server.administration import journal
 from leveret.storage.disk import Disk
-from leveret.storage.encryption import Keys
+from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.files.meta import read_meta
 from tests.storage.journal.old_store import EVENTS, KEY, OPTIONS, ORDERS, key_file, unpacked
 from tests.waiting import wait_until
@@ -22,10 +22,10 @@ from tests.waiting import wait_until
 OLD, NEW = b"o" * 32, b"n" * 32
 
 
-def rotated(broker: leveret.Broker, elsewhere: Elsewhere = dict) -> Progress:
+def rotated(broker: leveret.Broker, other_keys: OtherKeys = dict) -> RotationProgress:
     """Rotate the key of a broker, and wait for the end of that."""
-    with broker.guard:
-        found = broker.guard.rotate_key(elsewhere)
+    with broker.runtime:
+        found = broker.runtime.rotate_key(other_keys)
     wait_until(lambda: found.progress.state != "running")
     return found.progress
 
@@ -49,7 +49,7 @@ def filled(broker: leveret.Broker) -> tuple[list[bytes], list[bytes]]:
 
 def mentions(place: Path, key: bytes) -> list[str]:
     """The files that have the id of a key in them."""
-    key_id = Keys(key).writing
+    key_id = MasterKeys(key).writing
     files = [path for path in place.rglob("*") if path.is_file() and path.parent.name != "staging"]
     return sorted(
         path.name for path in files if key_id in path.read_bytes() or key_id.hex().encode() in path.read_bytes()
@@ -75,7 +75,7 @@ def test_after_a_rotation_nothing_needs_the_old_key(opened: Callable[..., levere
     with opened(NEW, OLD) as broker:
         progress = rotated(broker)
         assert contents(broker) == expected
-    old, new = Keys(OLD).writing.hex(), Keys(NEW).writing.hex()
+    old, new = MasterKeys(OLD).writing.hex(), MasterKeys(NEW).writing.hex()
     assert (progress.state, progress.left, progress.removable, progress.needed) == ("done", 0, [old], {})
     assert progress.total > 5
     assert read_meta(Disk(place)).keys == (new,)
@@ -105,16 +105,16 @@ def test_a_store_of_an_older_version_is_rotated(opened: Callable[..., leveret.Br
     expected = [each.encode() for each in ORDERS], [each.encode() for each in EVENTS]
     with opened(NEW, KEY) as broker:
         progress = rotated(broker, lambda: staged_keys(Disk(place / "staging")))
-        assert (progress.state, progress.needed) == ("done", {Keys(KEY).writing.hex(): "1 staged pieces"})
+        assert (progress.state, progress.needed) == ("done", {MasterKeys(KEY).writing.hex(): "1 staged pieces"})
         assert progress.removable == []
         assert "still needed by 1 staged pieces" in journal.told(as_facts(progress))["summary"]
         assert contents(broker) == expected
-    with pytest.raises(WrongKey, match=Keys(KEY).writing.hex()):
+    with pytest.raises(WrongKey, match=MasterKeys(KEY).writing.hex()):
         opened(NEW)
     staged.unlink()
     with opened(NEW, KEY) as broker:
         progress = rotated(broker, lambda: staged_keys(Disk(place / "staging")))
-        assert progress.removable == [Keys(KEY).writing.hex()]
+        assert progress.removable == [MasterKeys(KEY).writing.hex()]
     assert mentions(place, KEY) == []
     with opened(NEW) as broker:
         assert contents(broker) == expected
@@ -136,7 +136,7 @@ def test_archived_segments_need_the_key_that_they_were_written_by(
         filled(broker)
     with opened(NEW, OLD, archive_dir=str(tmp_path / "archive")) as broker:
         progress = rotated(broker)
-    old = Keys(OLD).writing.hex()
+    old = MasterKeys(OLD).writing.hex()
     assert progress.archived[old] > 3
     assert f"segments in the archive need key {old}" in journal.told(as_facts(progress))["summary"]
 
@@ -145,13 +145,13 @@ def test_a_rotation_that_finds_no_room_says_so(opened: Callable[..., leveret.Bro
     with opened(OLD) as broker:
         filled(broker)
     with opened(NEW, OLD, disk_free_min_bytes=1 << 60) as broker:
-        store = broker.guard.store
+        store = broker.runtime.store
         assert store is not None
         store.journal.refuse_publishes(True)
         progress = rotated(broker)
         assert (progress.state, "free space" in progress.problem) == ("failed", True)
         assert "No key may be removed" in journal.told(as_facts(progress))["summary"]
-        assert store.meta.keys == (Keys(NEW).writing.hex(), Keys(OLD).writing.hex())
+        assert store.meta.keys == (MasterKeys(NEW).writing.hex(), MasterKeys(OLD).writing.hex())
     with opened(NEW, OLD) as broker:
         assert rotated(broker).state == "done"
 
@@ -162,8 +162,8 @@ def test_messages_and_readers_go_on_meanwhile(opened: Callable[..., leveret.Brok
     with opened(NEW, OLD) as broker:
         with broker.stream("events").reader(0, "first") as reader:
             seen = [each.data for each in reader.read(3)]
-            with broker.guard:
-                found = broker.guard.rotate_key(dict)
+            with broker.runtime:
+                found = broker.runtime.rotate_key(dict)
             sent = 0
             while found.progress.state == "running" or sent < 5:
                 broker.queue("orders").send(b"meanwhile %d" % sent)
@@ -192,7 +192,7 @@ def test_a_store_in_postgresql_is_rotated_but_for_its_streams(store_url: str, tm
     key_file(tmp_path / "keys", NEW, OLD)
     with leveret.open(store_url, encryption_key_file=keys, **options) as broker:
         progress = rotated(broker)
-        old = Keys(OLD).writing.hex()
+        old = MasterKeys(OLD).writing.hex()
         assert (progress.state, progress.needed) == ("done", {old: "segments of streams in PostgreSQL"})
         assert contents(broker) == expected
         broker.stream("events").delete()
@@ -202,18 +202,18 @@ def test_a_store_in_postgresql_is_rotated_but_for_its_streams(store_url: str, tm
     with leveret.open(store_url, encryption_key_file=keys, **options) as broker:
         assert [each.data for each in broker.queue("orders").browse(10_000)] == expected[0]
     key_file(tmp_path / "keys", OLD)
-    with pytest.raises(WrongKey, match=Keys(NEW).writing.hex()):
+    with pytest.raises(WrongKey, match=MasterKeys(NEW).writing.hex()):
         leveret.open(store_url, encryption_key_file=keys, **options)
 
 
 def test_the_shards_of_a_cluster_are_told_as_one() -> None:
     rows = [
-        {**as_facts(Progress("done", "new", removable=["a", "b"])), "archived": {"a": 2}},
-        as_facts(Progress("done", "new", needed={"a": "1 staged pieces"}, removable=["b"], archived={"a": 1})),
+        {**as_facts(RotationProgress("done", "new", removable=["a", "b"])), "archived": {"a": 2}},
+        as_facts(RotationProgress("done", "new", needed={"a": "1 staged pieces"}, removable=["b"], archived={"a": 1})),
     ]
     found = journal.merged(rows)
     assert (found["state"], found["removable"], found["archived"]) == ("done", ["b"], {"a": 3})
-    running = journal.merged([*rows, as_facts(Progress("running", "new", segments=3, total=9))])
+    running = journal.merged([*rows, as_facts(RotationProgress("running", "new", segments=3, total=9))])
     assert (running["state"], running["summary"]) == ("running", "3 of 9 objects are left to be encrypted by key new")
-    failed = journal.merged([*rows, as_facts(Progress("failed", "new", problem="no room"))])
+    failed = journal.merged([*rows, as_facts(RotationProgress("failed", "new", problem="no room"))])
     assert (failed["state"], "no room" in failed["summary"]) == ("failed", True)

@@ -18,9 +18,9 @@ from leveret.core.errors import WrongKey
 from leveret.core.properties import Properties, content
 from leveret.runtime.key_rotation import Rotation
 from leveret.runtime.large_bodies import LargeBodies
-from leveret.runtime.runtime import Guard
+from leveret.runtime.runtime import Runtime
 from leveret.storage.blobs import LocalBlobs
-from leveret.storage.encryption import Keys
+from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.files.meta import read_meta
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.stream.options import StreamOptions
@@ -33,7 +33,7 @@ from tests.storage.stream.world import drained
 
 OLD, NEW = b"o" * 32, b"n" * 32
 MESSAGES, LARGE, RECORDS = 8, 2, 14
-BY_ID = {Keys(key).writing.hex(): key for key in (OLD, NEW)}
+BY_ID = {MasterKeys(key).writing.hex(): key for key in (OLD, NEW)}
 
 
 class Process(Life):
@@ -43,7 +43,7 @@ class Process(Life):
         log, bodies, stream = disks
         for disk in disks:
             disk.hook = power or Power(0)
-        options = dataclasses.replace(OPTIONS, keys=Keys(*keys))
+        options = dataclasses.replace(OPTIONS, keys=MasterKeys(*keys))
         journal = FileJournal(options, clock)
         self.core = Broker(journal)
         self.open(log, journal, self.core.restorer, clock, options)
@@ -80,10 +80,10 @@ class Process(Life):
 
     def rotate(self) -> Rotation:
         """Rotate the key, as the housekeeper does."""
-        guard = SimpleNamespace(
+        runtime = SimpleNamespace(
             store=self.store, streams=self.streams, large=self.large, core=self.core, lock=nullcontext()
         )
-        rotation = Rotation(cast(Guard, guard), dict)
+        rotation = Rotation(cast(Runtime, runtime), dict)
         while rotation.step():
             pass
         return rotation

@@ -91,7 +91,7 @@ def test_it_is_closed_although_its_housekeeper_waits_for_the_database(monkeypatc
     waiting = threading.Event()
     with PostgresServer() as server:
         broker = leveret.open(server.url(), on_failure="raise")
-        store = broker.guard.store
+        store = broker.runtime.store
         assert store is not None
         wait = store.commit.wait
         server.crash()

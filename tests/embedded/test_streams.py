@@ -347,7 +347,7 @@ def test_old_segments_go_and_their_readers_go_on_at_the_oldest(place: str, monke
             assert [record.body for record in reader.read()] == ["first of all"]
             for number in range(0, 200, 5):
                 stream.send_many([b"%d" % each + b"." * 100 for each in range(number, number + 5)])
-            broker.guard.streams.retain(clock.now_ms())
+            broker.runtime.streams.retain(clock.now_ms())
             assert stream.earliest() > 100
             assert stream.stats().size_bytes < 6 << 10
             # It has the segment that it was reading; after that comes the oldest that there is.
@@ -361,7 +361,7 @@ def test_old_segments_go_and_their_readers_go_on_at_the_oldest(place: str, monke
         clock.advance(3600)
         stream.send(b"." * 1000)
         stream.send(b"now")
-        broker.guard.streams.retain(clock.now_ms())
+        broker.runtime.streams.retain(clock.now_ms())
         assert stream.stats().records < 20
 
 
@@ -371,10 +371,10 @@ def test_files_of_a_deleted_stream_go_when_that_is_durable(tmp_path: Path) -> No
         kept = broker.stream("kept")
         kept.send("x")
         broker.stream("clicks").delete()
-        with broker.guard.lock:
-            gone = broker.guard.streams.take_gone()
+        with broker.runtime.lock:
+            gone = broker.runtime.streams.take_gone()
         assert len(list((tmp_path / "streams").iterdir())) == 2
-        broker.guard.streams.remove(gone)
+        broker.runtime.streams.remove(gone)
         assert len(list((tmp_path / "streams").iterdir())) == 1
 
 

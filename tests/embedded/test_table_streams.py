@@ -11,7 +11,7 @@ import leveret
 from leveret.core.errors import JournalFailed
 from leveret.runtime import storage
 from leveret.storage.journal.postgres.statements import PostgresTable
-from leveret.storage.journal.postgres.table import Row, Unknown
+from leveret.storage.journal.postgres.table import SegmentRow, Unknown
 from leveret.storage.stream.postgres import pages
 from tests.postgres_server import PostgresServer
 from tests.waiting import PATIENCE_S
@@ -42,11 +42,11 @@ def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "TABLE_SEGMENT_BYTES_MIN", SEGMENT_BYTES)
 
 
-def once(fault: Callable[[PostgresTable, Row], bool]) -> Callable[[PostgresTable, Row], bool]:
+def once(fault: Callable[[PostgresTable, SegmentRow], bool]) -> Callable[[PostgresTable, SegmentRow], bool]:
     """An append in which something happens to the first frame that has records of streams."""
     append, met = PostgresTable.append, threading.Event()
 
-    def faulty(table: PostgresTable, row: Row) -> bool:
+    def faulty(table: PostgresTable, row: SegmentRow) -> bool:
         if not row.beside or met.is_set():
             return append(table, row)
         met.set()
@@ -61,7 +61,7 @@ def test_records_whose_outcome_is_unknown_are_there_once(
 ) -> None:
     append = PostgresTable.append
 
-    def lose_answer(table: PostgresTable, row: Row) -> bool:
+    def lose_answer(table: PostgresTable, row: SegmentRow) -> bool:
         if done:
             assert append(table, row)
         raise Unknown("the answer was lost")
@@ -82,7 +82,7 @@ def test_records_of_a_process_that_died_before_the_answer_are_known_to_the_next(
 ) -> None:
     append = PostgresTable.append
 
-    def die(table: PostgresTable, row: Row) -> bool:
+    def die(table: PostgresTable, row: SegmentRow) -> bool:
         assert append(table, row)
         raise JournalFailed("killed")
 
@@ -111,7 +111,7 @@ def test_an_owner_who_was_replaced_appends_nothing(store_url: str, postgres: Pos
             new = second.stream("clicks")
             assert new.send("and on").offset == 1
             assert bodies(new) == ["kept", "and on"]
-        first.guard.streams.retain(0)
+        first.runtime.streams.retain(0)
     assert len(tables(postgres, store_url)) == segments(postgres, store_url) == 1
 
 
@@ -119,7 +119,7 @@ def test_nothing_is_read_before_it_is_durable(store_url: str, monkeypatch: pytes
     sending, going = threading.Event(), threading.Event()
     append = PostgresTable.append
 
-    def wait(table: PostgresTable, row: Row) -> bool:
+    def wait(table: PostgresTable, row: SegmentRow) -> bool:
         sending.set()
         assert going.wait(PATIENCE_S)
         return append(table, row)
@@ -143,7 +143,7 @@ def test_a_commit_of_many_partitions_is_one_transaction(store_url: str) -> None:
     with leveret.open(store_url, clock=leveret.ManualClock()) as broker:
         clicks = broker.stream("clicks", partitions=16)
         clicks.send_many(["a"] * 64)
-        store = broker.guard.store
+        store = broker.runtime.store
         assert store is not None
         before = store.syncs
         clicks.send_many(["b"] * 64)
@@ -153,7 +153,7 @@ def test_a_commit_of_many_partitions_is_one_transaction(store_url: str) -> None:
 @pytest.mark.usefixtures("small_segments")
 def test_tables_go_with_what_was_in_them(store_url: str, postgres: PostgresServer) -> None:
     with leveret.open(store_url, clock=leveret.ManualClock()) as broker:
-        streams = broker.guard.streams
+        streams = broker.runtime.streams
         clicks = broker.stream("clicks", max_bytes=3 * SEGMENT_BYTES, segment_bytes=SEGMENT_BYTES)
         kept = broker.stream("kept")
         kept.send("x")
@@ -182,11 +182,11 @@ def test_segments_that_are_too_old_before_they_are_durable_go_as_well(
 ) -> None:
     append = PostgresTable.append
     with leveret.open(store_url) as broker:
-        streams = broker.guard.streams
+        streams = broker.runtime.streams
         clicks = broker.stream("clicks", max_bytes=400_000, segment_bytes=SEGMENT_BYTES)
         clicks.send(b"first")
 
-        def retain(table: PostgresTable, row: Row) -> bool:
+        def retain(table: PostgresTable, row: SegmentRow) -> bool:
             streams.retain(0)
             return append(table, row)
 
@@ -209,7 +209,7 @@ def test_what_was_left_behind_goes_when_the_store_is_opened(store_url: str, post
     postgres.sql(f"create table {schema}.leveret_stream_0_98_0_0 (start bigint primary key, data bytea not null)")
     postgres.sql(f"insert into {schema}.leveret_stream values (0, 98, 0, 0)")
     with leveret.open(store_url) as broker:
-        broker.guard.streams.retain(0)
+        broker.runtime.streams.retain(0)
         assert (len(tables(postgres, store_url)), segments(postgres, store_url)) == (1, 1)
         assert bodies(broker.stream("clicks")) == ["x"]
 
@@ -223,11 +223,11 @@ def test_a_backup_does_not_hold_up_the_broker(store_url: str, postgres: Postgres
         with psycopg.connect(postgres.url()) as backup:
             for name in tables(postgres, store_url):
                 backup.execute(f"select 1 from {store_url.rpartition('%3D')[2]}.{name}".encode())
-            broker.guard.streams.retain(0)
+            broker.runtime.streams.retain(0)
             clicks.send("goes on")
-            broker.guard.streams.retain(0)
+            broker.runtime.streams.retain(0)
             assert len(tables(postgres, store_url)) > segments(postgres, store_url)
-        broker.guard.streams.retain(0)
+        broker.runtime.streams.retain(0)
         assert len(tables(postgres, store_url)) == segments(postgres, store_url)
 
 
@@ -236,7 +236,7 @@ def test_a_table_is_not_made_for_every_few_records(store_url: str, postgres: Pos
         clicks = broker.stream("clicks", segment_bytes=SEGMENT_BYTES)
         for _ in range(5):
             clicks.send(b"." * SEGMENT_BYTES)
-        broker.guard.streams.retain(0)
+        broker.runtime.streams.retain(0)
         clicks.send(b"." * SEGMENT_BYTES)
         assert len(tables(postgres, store_url)) == 1
 

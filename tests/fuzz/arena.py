@@ -20,11 +20,11 @@ from leveret.core.dispatch import pump
 from leveret.core.held import Held
 from leveret.protocols.amqp import methods as m
 from leveret.protocols.amqp.codec import decode
-from leveret.protocols.amqp.connection import Connection
+from leveret.protocols.amqp.connection import AmqpConnection
 from leveret.protocols.amqp.frames import FRAME_MAX_MIN, METHOD, PROTOCOL_HEADER, FrameReader
 from leveret.protocols.amqp.hub import Hub
-from leveret.protocols.amqp.limits import Limits
-from leveret.protocols.amqp.traffic import Traffic
+from leveret.protocols.amqp.limits import AmqpLimits
+from leveret.protocols.amqp.traffic import ChannelTraffic
 from leveret.security.access import Access
 from tests.core.world import World
 from tests.protocols.amqp.client import CAPABILITIES, CHEAP, LOCAL
@@ -34,7 +34,7 @@ from tests.sim.digest import Digest, digest_of, is_orderly
 MESSAGE_BYTES_MAX = 20_000
 FED_BYTES_MAX = 65_536
 TAG_MAX = 2**64 - 1
-LIMITS = Limits(frame_max=FRAME_MAX_MIN, channel_max=4, message_bytes_max=MESSAGE_BYTES_MAX)
+LIMITS = AmqpLimits(frame_max=FRAME_MAX_MIN, channel_max=4, message_bytes_max=MESSAGE_BYTES_MAX)
 LOGIN = (
     PROTOCOL_HEADER,
     method_frame(0, m.ConnectionStartOk({"capabilities": CAPABILITIES}, "PLAIN", b"\0guest\0guest", "en_US")),
@@ -71,7 +71,7 @@ class QuietGuard:
                     pump(queue)
 
     @property
-    def durable_frame(self) -> int:
+    def durable_batch(self) -> int:
         return 0 if self._world.store is None else self._world.store.journal.durable
 
     def commit(self) -> int:
@@ -89,7 +89,7 @@ class Fighter:
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
-        self.connection = Connection(arena.hub, LOCAL)
+        self.connection = AmqpConnection(arena.hub, LOCAL)
         self._reader = FrameReader(FRAME_MAX_MIN, 0xFFFF)
         self._reader.tune(FRAME_MAX_MIN, 0xFFFF)
         self.heard: Counter[str] = Counter()
@@ -134,9 +134,9 @@ class Arena:
         self._complaints = Complaints(logging.ERROR)
         LOGGER.addHandler(self._complaints)
         self._jobs: deque[Callable[[], None]] = deque()
-        self.guard = QuietGuard(self.world)
-        self.access = Access(self.guard.core, cost=CHEAP)
-        self.hub = Hub(self.guard, lambda: None, self.access, self._later, LIMITS)
+        self.runtime = QuietGuard(self.world)
+        self.access = Access(self.runtime.core, cost=CHEAP)
+        self.hub = Hub(self.runtime, lambda: None, self.access, self._later, LIMITS)
         self.fighters: list[Fighter] = []
         self._settle_journal()
 
@@ -217,7 +217,7 @@ class Arena:
         """Let go of the directory."""
         LOGGER.removeHandler(self._complaints)
         self.world.close()
-        for broker in {self.guard.core, self.world.broker}:
+        for broker in {self.runtime.core, self.world.broker}:
             discard(broker)
 
 
@@ -232,7 +232,7 @@ def discard(broker: Broker) -> None:
         broker.delete_queue(queue)
 
 
-def delivered(channel: Traffic) -> list[Held]:
+def delivered(channel: ChannelTraffic) -> list[Held]:
     """What a channel has handed out and its client has not settled."""
     found = [channel.unacked.get(tag) for tag in channel.unacked.tags(TAG_MAX)]
     return [held for held in found if held is not None and browse.state_of(held) == "leased"]

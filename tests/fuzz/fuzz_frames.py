@@ -35,7 +35,7 @@ def fuzz(data: bytes) -> None:
     head = read_head(whole, 0, SALT)
     assert head is not None
     with suppress(JournalError):
-        Replay(PlainState(Journal()), {}).frame(whole, 48, head, 1, 112)
+        Replay(PlainState(Journal()), {}).batch(whole, 48, head, 1, 112)
 
 
 if __name__ == "__main__":

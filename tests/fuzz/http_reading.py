@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from leveret.protocols.http.limits import Limits
-from leveret.protocols.http.reader import Phase, Reader
-from leveret.protocols.http.request import Peer, Refusal, Request
+from leveret.protocols.http.limits import HttpLimits
+from leveret.protocols.http.reader import ReaderPhase, RequestReader
+from leveret.protocols.http.request import HttpPeer, Refusal, Request
 
-LIMITS = Limits(
+LIMITS = HttpLimits(
     target_bytes_max=200,
     headers_max=20,
     head_bytes_max=2_000,
@@ -39,7 +39,7 @@ class Outcome(NamedTuple):
     requests: list[tuple[Message, bool]]
     status: int | None
     """Of what is no request; None: all is read, or waits for more."""
-    phase: Phase | None
+    phase: ReaderPhase | None
 
 
 def read(pieces: list[bytes]) -> Outcome:
@@ -53,7 +53,7 @@ def read(pieces: list[bytes]) -> Outcome:
         assert len(request.headers) <= LIMITS.headers_max
         assert sum(map(len, request.headers.values())) <= LIMITS.head_bytes_max + 2 * LIMITS.headers_max
 
-    reader = Reader(LIMITS, Peer("127.0.0.1", 1), received)
+    reader = RequestReader(LIMITS, HttpPeer("127.0.0.1", 1), received)
     try:
         for piece in pieces:
             reader.feed(piece)

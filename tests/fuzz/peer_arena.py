@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from leveret.cluster.forwarding.codec import request_head
-from leveret.cluster.forwarding.edges import Edge, bare
-from leveret.cluster.proxy.connection import Caller
+from leveret.cluster.forwarding.edges import Api, bare
+from leveret.cluster.proxy.connection import ProxyCaller
 from leveret.cluster.proxy.sessions import told
 from leveret.cluster.rpc import wire
-from leveret.cluster.rpc.link import Link
-from leveret.cluster.rpc.wire import Kind, Message
-from leveret.protocols.amqp.connection import Peer
+from leveret.cluster.rpc.link import PeerLink
+from leveret.cluster.rpc.wire import FrameKind, LinkFrame
+from leveret.protocols.amqp.connection import AmqpPeer
 from leveret.protocols.http.problem import problem
-from leveret.protocols.http.request import Peer as RequestPeer
+from leveret.protocols.http.request import HttpPeer as RequestPeer
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response
 from leveret.security.identity import Identity
@@ -40,7 +40,7 @@ IDENTITY = Identity("guest", frozenset(["administrator"]))
 
 def client() -> dict[str, Any]:
     """A client of AMQP as another node tells of it."""
-    caller = Caller(Peer("127.0.0.1", 40_000), IDENTITY, "/", {}, ("127.0.0.1", 5_672), "a")
+    caller = ProxyCaller(AmqpPeer("127.0.0.1", 40_000), IDENTITY, "/", {}, ("127.0.0.1", 5_672), "a")
     return {"shard": HOME, **told(caller)}
 
 
@@ -58,19 +58,19 @@ class Tested(Side):
         super().__init__(name)
         self._real = real
 
-    def up(self, link: Link) -> None:
+    def up(self, link: PeerLink) -> None:
         super().up(link)
         self._real.up(link)
 
-    def down(self, link: Link) -> None:
+    def down(self, link: PeerLink) -> None:
         super().down(link)
         self._real.down(link)
 
-    def opened(self, link: Link, number: int, request: dict[str, Any]) -> Any:
+    def opened(self, link: PeerLink, number: int, request: dict[str, Any]) -> Any:
         self.requests.append(request)
         return self._real.opened(link, number, request)
 
-    def asked(self, link: Link, request: bytes, answer: Callable[[bytes], None]) -> None:
+    def asked(self, link: PeerLink, request: bytes, answer: Callable[[bytes], None]) -> None:
         self.requests.append(request)
         self._real.asked(link, request, answer)
 
@@ -86,11 +86,11 @@ class PeerArena:
         cluster = Cluster.__new__(Cluster)  # without its thread: nothing listens, nobody is called
         cluster.log, cluster.addresses, cluster.owners = MemoryLog(), {}, {str(each): "b" for each in range(SHARDS)}
         member = OneNode("b", cluster, bare)
-        access = member.fronts.access
-        await member.catalog.prove()
+        access = member.proxies.access
+        await member.catalog.renew_lease()
         await member.catalog.change(lambda core: access.add_default_user("guest", hash_password("guest", CHEAP)))
         member.serve(HOME, Served(access))
-        member.node.edges[EDGE] = Edge(lambda request: Response(200, request.body), problem)
+        member.node.edges[EDGE] = Api(lambda request: Response(200, request.body), problem)
         return member
 
     def close(self) -> None:
@@ -123,11 +123,11 @@ class PeerArena:
             link.connection_lost(None)
             await asyncio.sleep(0)
         shard = self._member.node.shards[HOME]
-        assert not shard.guests, "a client of a node that is gone"
-        assert not self._member.node.courier._receptions, "a request of a node that is gone"
+        assert not shard.proxied_clients, "a client of a node that is gone"
+        assert not self._member.node.forwarder._forwarded_handlers, "a request of a node that is gone"
 
 
-def check(node: Tested, link: Link, is_up: bool) -> None:
+def check(node: Tested, link: PeerLink, is_up: bool) -> None:
     """What must hold after each read."""
     said = node.said()
     if is_up:
@@ -138,12 +138,12 @@ def check(node: Tested, link: Link, is_up: bool) -> None:
     waiting = len(link._reader._buffer)
     assert node.hung_up or waiting <= wire.STRANGER_BYTES_MAX + HEAD_BYTES, "a stranger fills the memory"
     kinds = [message.kind for message in said]
-    allowed = {Kind.HELLO, Kind.CLOSE, Kind.PROOF} if link._calls else {Kind.HELLO, Kind.CLOSE}
+    allowed = {FrameKind.HELLO, FrameKind.CLOSE, FrameKind.PROOF} if link._calls else {FrameKind.HELLO, FrameKind.CLOSE}
     assert set(kinds) <= allowed, kinds
-    assert Kind.CLOSE not in kinds[:-1], "something is said after the refusal"
+    assert FrameKind.CLOSE not in kinds[:-1], "something is said after the refusal"
 
 
-Started = tuple[Tested, Link, bool]
+Started = tuple[Tested, PeerLink, bool]
 
 
 def accepts(*first: bytes) -> Callable[[Tested], Started]:
@@ -189,12 +189,12 @@ def linked(calls: str | None, *first: bytes) -> Callable[[Tested], Started]:
     return start
 
 
-def message(kind: Kind, number: int, payload: object) -> bytes:
+def message(kind: FrameKind, number: int, payload: object) -> bytes:
     """The bytes of a message with JSON, or with bytes as they are."""
     return wire.encode(kind, number, payload if isinstance(payload, bytes) else json.dumps(payload).encode())
 
 
-OPENED = message(Kind.OPEN, 3, client())
+OPENED = message(FrameKind.OPEN, 3, client())
 STARTS: dict[str, Callable[[Tested], Started]] = {
     "accepting": accepts(),
     "accepting, greeted": accepts(hello()),
@@ -209,7 +209,7 @@ STARTS: dict[str, Callable[[Tested], Started]] = {
 def handshakes() -> Iterator[tuple[str, bytes]]:
     """Good handshakes of another time, and parts of them."""
     caller, acceptor = Side("a"), Side("b")
-    heard: dict[str, list[Message]] = {"a": [], "b": []}
+    heard: dict[str, list[LinkFrame]] = {"a": [], "b": []}
 
     async def meet() -> None:
         links = {"b": caller.link("b"), "a": acceptor.link()}
@@ -234,7 +234,7 @@ def hellos() -> Iterator[tuple[str, bytes]]:
     """First messages that are wrong."""
     yield (
         "a HELLO of version 2",
-        message(Kind.HELLO, 0, {"node": "a", "cluster": "test", "nonce": "00" * 16, "version": [2, 0]}),
+        message(FrameKind.HELLO, 0, {"node": "a", "cluster": "test", "nonce": "00" * 16, "version": [2, 0]}),
     )
     wrong: dict[str, dict[str, object]] = {
         "of another cluster": {"cluster": "other"},
@@ -251,34 +251,34 @@ def hellos() -> Iterator[tuple[str, bytes]]:
     for name, fields in wrong.items():
         yield f"a HELLO {name}", hello(**fields)
     for opening in (b"[", b'{"a":', b'[{"node":'):
-        yield f"a HELLO of {opening!r}", message(Kind.HELLO, 0, opening * (2_000 // len(opening)))
+        yield f"a HELLO of {opening!r}", message(FrameKind.HELLO, 0, opening * (2_000 // len(opening)))
     for size in (2_049, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0, 4):
         yield f"a message of {size:#x} bytes", size.to_bytes(4) + b"\1\0\0\0\0"
     for count in (0, 1, 2, 3, 60):
-        yield f"{count} proofs", message(Kind.PROOF, 0, bytes(32) * count)
+        yield f"{count} proofs", message(FrameKind.PROOF, 0, bytes(32) * count)
     yield "HTTP", b"GET / HTTP/1.1\r\nHost: b\r\n\r\n"
     yield "TLS", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100)
 
 
 def requests() -> Iterator[tuple[str, bytes]]:
     """What an authenticated node might say, and a stranger tries to."""
-    for kind in Kind:
+    for kind in FrameKind:
         yield f"an empty {kind.name}", message(kind, 3, b"")
         yield f"a {kind.name} that is no JSON", message(kind, 5, b"{")
         yield f"a deep {kind.name}", message(kind, 7, b"[" * 1_900)
     yield "a client", OPENED
     yield "a client twice", OPENED * 2
-    yield "a client and its frames", OPENED + message(Kind.DATA, 3, b"\1\0\1\0\0\0\5\0\x14\0\x0a\0\xce")
-    yield "a client and bytes", OPENED + message(Kind.DATA, 3, b"\xff" * 100) + message(Kind.CLOSE, 3, b"")
+    yield "a client and its frames", OPENED + message(FrameKind.DATA, 3, b"\1\0\1\0\0\0\5\0\x14\0\x0a\0\xce")
+    yield "a client and bytes", OPENED + message(FrameKind.DATA, 3, b"\xff" * 100) + message(FrameKind.CLOSE, 3, b"")
     for name in client():
-        yield f"a client with a wrong {name}", message(Kind.OPEN, 3, {**client(), name: 7})
-    body = message(Kind.DATA, 5, b"{}")
-    yield "a request", message(Kind.OPEN, 5, request()) + body
-    yield "a request twice", message(Kind.OPEN, 5, request()) * 2 + body + body
-    yield "a request of a shard", message(Kind.OPEN, 5, {**request(), "shard": HOME}) + body
-    yield "a request of 64 GiB", message(Kind.OPEN, 5, {**request(), "size": 1 << 36}) + body
+        yield f"a client with a wrong {name}", message(FrameKind.OPEN, 3, {**client(), name: 7})
+    body = message(FrameKind.DATA, 5, b"{}")
+    yield "a request", message(FrameKind.OPEN, 5, request()) + body
+    yield "a request twice", message(FrameKind.OPEN, 5, request()) * 2 + body + body
+    yield "a request of a shard", message(FrameKind.OPEN, 5, {**request(), "shard": HOME}) + body
+    yield "a request of 64 GiB", message(FrameKind.OPEN, 5, {**request(), "size": 1 << 36}) + body
     for name in request():
-        yield f"a request with a wrong {name}", message(Kind.OPEN, 5, {**request(), name: -1})
+        yield f"a request with a wrong {name}", message(FrameKind.OPEN, 5, {**request(), name: -1})
     questions: tuple[object, ...] = (
         {"version": 0},
         {"version": "x"},
@@ -291,7 +291,7 @@ def requests() -> Iterator[tuple[str, bytes]]:
         [],
     )
     for asked in questions:
-        yield f"a question {asked}", message(Kind.ASK, 9, asked)
+        yield f"a question {asked}", message(FrameKind.ASK, 9, asked)
 
 
 CORPUS = {name: data for part in (handshakes, hellos, requests) for name, data in part()}

@@ -301,9 +301,9 @@ def step(arena: Arena, choices: Choices) -> None:
             arena.hub.set_alarm(None)
             arena.settle()
         case 6:
-            arena.guard.behind = True
+            arena.runtime.behind = True
             act(arena, choices)
-            arena.guard.behind = False
+            arena.runtime.behind = False
             arena.settle()
         case 7:
             deaf = choices.pick(arena.fighters)

@@ -6,28 +6,30 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from leveret.ingest.row_groups import ABSENT, GAPPED, NUMBERS, TEXTS, Part, constant, encode
+from leveret.ingest.row_groups import ABSENT, GAPPED, NUMBERS, TEXTS, ColumnBuffers, constant, encode
 from tests.protocols.rest.world import RestWorld
 
 TO_ORDERS = (constant("queue", "orders"),)
 
 
-def texts(name: str, values: Sequence[bytes | None]) -> Part:
+def texts(name: str, values: Sequence[bytes | None]) -> ColumnBuffers:
     """A column of texts, with gaps if there are some."""
     present = [value or b"" for value in values]
     offsets = [sum(map(len, present[:count])) for count in range(len(present) + 1)]
     data = struct.pack(f"<{len(offsets)}I", *offsets) + b"".join(present)
     if None not in values:
-        return Part(name, TEXTS, (data,))
+        return ColumnBuffers(name, TEXTS, (data,))
     flags = bytearray((len(values) + 7) // 8)
     for row, value in enumerate(values):
         flags[row // 8] |= (value is not None) << row % 8
-    return Part(name, GAPPED, (bytes(flags), data))
+    return ColumnBuffers(name, GAPPED, (bytes(flags), data))
 
 
-def numbers(name: str, values: Sequence[int | None]) -> Part:
+def numbers(name: str, values: Sequence[int | None]) -> ColumnBuffers:
     """A column of numbers."""
-    return Part(name, NUMBERS, (struct.pack(f"<{len(values)}q", *(ABSENT if n is None else n for n in values)),))
+    return ColumnBuffers(
+        name, NUMBERS, (struct.pack(f"<{len(values)}q", *(ABSENT if n is None else n for n in values)),)
+    )
 
 
 def bodies(first: int, count: int) -> list[bytes]:
@@ -35,7 +37,7 @@ def bodies(first: int, count: int) -> list[bytes]:
     return [b"%d" % number for number in range(first, first + count)]
 
 
-def piece(values: Sequence[bytes | None], *columns: Part) -> bytes:
+def row_group(values: Sequence[bytes | None], *columns: ColumnBuffers) -> bytes:
     """A piece for the queue `orders`, unless columns say otherwise."""
     return encode(len(values), (*(columns or TO_ORDERS), texts("value", values)))
 
@@ -51,13 +53,13 @@ class Batch:
         self.parts: list[dict[str, Any]] = []
         self.rows = 0
 
-    def stage(self, part: str, *pieces: tuple[bytes, int]) -> Batch:
+    def stage(self, part: str, *row_groups: tuple[bytes, int]) -> Batch:
         """Stage a part; each piece with its number of rows."""
-        for number, (data, rows) in enumerate(pieces):
+        for number, (data, rows) in enumerate(row_groups):
             line = f"PUT /sinks/{self.sink}/parts/{part}/{number}"
             assert self.world.ok(line, data, token=self.token) == {"rows": rows}
             self.rows += rows
-        self.parts.append({"part": part, "pieces": len(pieces)})
+        self.parts.append({"part": part, "pieces": len(row_groups)})
         return self
 
     def commit(self, **options: Any) -> Any:

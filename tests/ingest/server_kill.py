@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import leveret
-from leveret.client.calls import Call
+from leveret.client.calls import ClientCall
 from leveret.client.queue import RemoteQueue
-from leveret.client.sinks import Progress, commit_batch, put_piece
+from leveret.client.sinks import BatchProgress, commit_batch, put_piece
 from leveret.client.stream import RemoteStream
 from leveret.core.errors import LeveretError
 from leveret.ingest.row_groups import constant
-from tests.ingest.batches import bodies, piece
+from tests.ingest.batches import bodies, row_group
 from tests.server_process import ServerProcess
 from tests.waiting import PATIENCE_S
 
@@ -58,7 +58,7 @@ class Attack:
             queue, stream = declared(broker)
             ends = [stream.latest(partition) for partition in range(PARTITIONS)]
             for at in range(PIECES):
-                data = piece(bodies(number * ROWS + at * PIECE_ROWS, PIECE_ROWS), BOTH)
+                data = row_group(bodies(number * ROWS + at * PIECE_ROWS, PIECE_ROWS), BOTH)
                 broker.run(put_piece("s", f"part-{number}", at, data))
             asker = threading.Thread(target=self._ask, args=(number,))
             asker.start()
@@ -88,7 +88,7 @@ class Attack:
         while rows >= 0 and asker.is_alive() and broker.queue("orders", declare=False).stats().ready < rows:
             continue
 
-    def _order(self, number: int) -> Call[Progress]:
+    def _order(self, number: int) -> ClientCall[BatchProgress]:
         return commit_batch("s", number, [(f"part-{number}", PIECES)], ROWS)
 
     def _ask(self, number: int) -> None:

@@ -8,13 +8,17 @@ from leveret.core.errors import BlobStoreFailed, BrokerClosed, Fenced, StoreUnre
 from leveret.core.tables import encode_table
 from leveret.ingest.row_groups import constant
 from leveret.ingest.staging import Staging
-from tests.ingest.batches import Batch, bodies, numbers, piece, texts
+from tests.ingest.batches import Batch, bodies, numbers, row_group, texts
 from tests.ingest.conftest import received
 from tests.protocols.rest.world import RestWorld
 
 
 def test_a_batch_is_published_in_the_order_of_its_parts(world: RestWorld) -> None:
-    batch = Batch(world).stage("b", (piece(bodies(0, 5)), 5), (piece(bodies(5, 5)), 5)).stage("a", (piece([b"10"]), 1))
+    batch = (
+        Batch(world)
+        .stage("b", (row_group(bodies(0, 5)), 5), (row_group(bodies(5, 5)), 5))
+        .stage("a", (row_group([b"10"]), 1))
+    )
     answer = batch.commit()
     assert answer.status == 200
     assert answer.json == {"batch": 0, "state": "published", "rows": 11, "done": 11, "dropped": 0}
@@ -22,15 +26,15 @@ def test_a_batch_is_published_in_the_order_of_its_parts(world: RestWorld) -> Non
 
 
 def test_a_second_commit_is_answered_as_the_first_and_publishes_nothing(world: RestWorld) -> None:
-    batch = Batch(world).stage("a", (piece(bodies(0, 3)), 3))
+    batch = Batch(world).stage("a", (row_group(bodies(0, 3)), 3))
     first = batch.commit()
-    again = Batch(world).stage("retry", (piece(bodies(0, 3)), 3))
+    again = Batch(world).stage("retry", (row_group(bodies(0, 3)), 3))
     assert batch.commit().json == again.commit().json == first.json
     assert received(world.broker.queue("orders")) == bodies(0, 3)
 
 
 def test_nothing_is_seen_before_the_commit_and_nothing_after_an_abort(world: RestWorld) -> None:
-    batch = Batch(world).stage("a", (piece(bodies(0, 3)), 3))
+    batch = Batch(world).stage("a", (row_group(bodies(0, 3)), 3))
     assert received(world.broker.queue("orders")) == []
     assert world.call("POST /sinks/s/abort", {"parts": ["a", "unknown"]}).status == 204
     answer = batch.commit()
@@ -39,7 +43,7 @@ def test_nothing_is_seen_before_the_commit_and_nothing_after_an_abort(world: Res
 
 
 def test_an_abort_after_the_commit_undoes_nothing(world: RestWorld) -> None:
-    batch = Batch(world).stage("a", (piece(bodies(0, 3)), 3))
+    batch = Batch(world).stage("a", (row_group(bodies(0, 3)), 3))
     batch.commit()
     world.ok("POST /sinks/s/abort", {"parts": ["a"]})
     assert batch.commit().status == 200
@@ -47,8 +51,8 @@ def test_an_abort_after_the_commit_undoes_nothing(world: RestWorld) -> None:
 
 
 def test_attempts_that_lost_are_not_published(world: RestWorld) -> None:
-    Batch(world).stage("loser", (piece([b"lost"]), 1))
-    Batch(world).stage("winner", (piece([b"won"]), 1)).commit()
+    Batch(world).stage("loser", (row_group([b"lost"]), 1))
+    Batch(world).stage("winner", (row_group([b"won"]), 1)).commit()
     assert received(world.broker.queue("orders")) == [b"won"]
 
 
@@ -61,7 +65,7 @@ def test_rows_choose_queues_exchanges_and_keys(world: RestWorld) -> None:
         texts("exchange", [None, b"news", b""]),
         texts("routing_key", [None, b"red.apple", b"orders"]),
     )
-    Batch(world).stage("a", (piece([b"1", b"2", b"3"], *columns), 3)).commit()
+    Batch(world).stage("a", (row_group([b"1", b"2", b"3"], *columns), 3)).commit()
     assert received(world.broker.queue("orders")) == [b"1", b"3"]
     (message,) = world.broker.queue("red").receive()
     assert (message.data, message.routing_key) == (b"2", "red.apple")
@@ -79,7 +83,7 @@ def test_rows_carry_what_their_columns_say(world: RestWorld) -> None:
         numbers("priority", [7, None]),
         numbers("timestamp", [1_700_000_000, None]),
     )
-    assert Batch(world).stage("a", (piece([b"hello", None], *columns), 2)).commit().status == 200
+    assert Batch(world).stage("a", (row_group([b"hello", None], *columns), 2)).commit().status == 200
     first, second = world.broker.queue("rich").receive(2)
     assert (first.data, first.priority, first.headers["color"]) == (b"hello", 7, "")
     assert first.properties.message_id == "m-1"
@@ -93,7 +97,7 @@ def test_delayed_rows_come_later_and_duplicates_not_at_all(world: RestWorld) -> 
         numbers("delay_ms", [600_000, None, None]),
         texts("dedup_id", [None, b"x", b"x"]),
     )
-    Batch(world).stage("a", (piece(bodies(0, 3), *columns), 3)).commit()
+    Batch(world).stage("a", (row_group(bodies(0, 3), *columns), 3)).commit()
     queue = world.broker.queue("orders")
     assert received(queue) == [b"1"]
     assert [each.data for each in queue.scheduled()] == [b"0"]
@@ -101,14 +105,14 @@ def test_delayed_rows_come_later_and_duplicates_not_at_all(world: RestWorld) -> 
 
 def test_a_large_body_goes_to_the_blob_store_and_back(world: RestWorld) -> None:
     large = b"x" * 1_000_000
-    Batch(world).stage("a", (piece([b"small", large]), 2)).commit()
+    Batch(world).stage("a", (row_group([b"small", large]), 2)).commit()
     assert received(world.broker.queue("orders")) == [b"small", large]
 
 
 def test_equal_rows_are_one_message_where_equal_bodies_are_whatever_their_size(world: RestWorld) -> None:
     world.ok("PATCH /queues/orders", {"content_dedup": True})
     large = b"x" * 1_000_000
-    Batch(world).stage("a", (piece([b"small", large, b"small", large, large + b"y"]), 5)).commit()
+    Batch(world).stage("a", (row_group([b"small", large, b"small", large, large + b"y"]), 5)).commit()
     world.broker.queue("orders").send(large)
     assert received(world.broker.queue("orders")) == [b"small", large, large + b"y"]
 
@@ -120,7 +124,7 @@ def test_rows_that_reach_no_queue_are_refused_before_anything_is_published(
     world.ok("PUT /exchanges/news", {"type": "direct"})
     world.ok("POST /exchanges/news/bindings", {"destination": "orders", "routing_key": "here"})
     columns = (texts("exchange", [b"news"] * 3), texts("routing_key", [b"here", b"nowhere", b"here"]))
-    batch = Batch(world).stage("a", (piece(bodies(0, 3), *columns), 3))
+    batch = Batch(world).stage("a", (row_group(bodies(0, 3), *columns), 3))
     answer = batch.commit(unroutable=unroutable)
     assert answer.status == status
     if status == 200:
@@ -138,7 +142,7 @@ def until_done(batch: Batch, rows: int) -> Any:
 def test_a_full_queue_is_waited_for(world: RestWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leveret.ingest.sinks.COMMIT_S", 0.1)
     world.ok("PUT /queues/small", {"max_length": 2, "overflow": "reject-publish"})
-    batch = Batch(world).stage("a", (piece(bodies(0, 5), texts("queue", [b"small"] * 5)), 5))
+    batch = Batch(world).stage("a", (row_group(bodies(0, 5), texts("queue", [b"small"] * 5)), 5))
     answer = until_done(batch, 2)
     assert (answer.status, answer.json["done"], answer.json["state"]) == (202, 2, "publishing")
     queue = world.broker.queue("small")
@@ -153,7 +157,7 @@ def test_a_queue_that_goes_after_the_decision_takes_its_rows_along(
 ) -> None:
     monkeypatch.setattr("leveret.ingest.sinks.COMMIT_S", 0.1)
     world.ok("PUT /queues/small", {"max_length": 2, "overflow": "reject-publish"})
-    batch = Batch(world).stage("a", (piece(bodies(0, 5), texts("queue", [b"small"] * 5)), 5))
+    batch = Batch(world).stage("a", (row_group(bodies(0, 5), texts("queue", [b"small"] * 5)), 5))
     assert until_done(batch, 2).status == 202
     world.ok("DELETE /queues/small")
     while (answer := batch.commit()).status == 202:
@@ -163,7 +167,7 @@ def test_a_queue_that_goes_after_the_decision_takes_its_rows_along(
 
 def test_an_empty_batch_is_a_batch(world: RestWorld) -> None:
     assert Batch(world).commit().json["state"] == "published"
-    assert Batch(world).stage("a", (piece(bodies(0, 1)), 1)).commit().json["rows"] == 0
+    assert Batch(world).stage("a", (row_group(bodies(0, 1)), 1)).commit().json["rows"] == 0
     assert received(world.broker.queue("orders")) == []
 
 
@@ -175,7 +179,7 @@ def records(world: RestWorld, stream: str) -> list[list[bytes]]:
 
 def test_a_stream_gets_every_row_once_and_neighbours_together(world: RestWorld) -> None:
     world.broker.stream("log", partitions=2)
-    batch = Batch(world).stage("a", (piece(bodies(0, 600), constant("queue", "log")), 600))
+    batch = Batch(world).stage("a", (row_group(bodies(0, 600), constant("queue", "log")), 600))
     assert batch.commit().json == batch.commit().json
     assert records(world, "log") == [bodies(0, 256) + bodies(512, 88), bodies(256, 256)]
 
@@ -183,7 +187,7 @@ def test_a_stream_gets_every_row_once_and_neighbours_together(world: RestWorld) 
 def test_a_partition_key_says_where_rows_of_a_stream_are(world: RestWorld) -> None:
     world.broker.stream("log", partitions=4)
     keys = texts("headers", [encode_table({"x-partition-key": f"k{number % 3}"}) for number in range(9)])
-    Batch(world).stage("a", (piece(bodies(0, 9), constant("queue", "log"), keys), 9)).commit()
+    Batch(world).stage("a", (row_group(bodies(0, 9), constant("queue", "log"), keys), 9)).commit()
     for values in records(world, "log"):
         assert sorted(values) == sorted(body for body in bodies(0, 9) if int(body) % 3 in {int(v) % 3 for v in values})
 
@@ -193,8 +197,8 @@ def test_a_row_may_reach_streams_and_queues(world: RestWorld) -> None:
     for name in ("log", "orders"):
         world.ok("POST /exchanges/amq.fanout/bindings", {"destination": name})
     large = b"x" * 1_000_000
-    Batch(world).stage("a", (piece([b"1", large], constant("exchange", "amq.fanout")), 2)).commit()
-    Batch(world, "t").stage("a", (piece([b"2", large], constant("queue", "log")), 2)).commit()
+    Batch(world).stage("a", (row_group([b"1", large], constant("exchange", "amq.fanout")), 2)).commit()
+    Batch(world, "t").stage("a", (row_group([b"2", large], constant("queue", "log")), 2)).commit()
     assert records(world, "log") == [[b"1", large, b"2", large]]
     assert received(world.broker.queue("orders")) == [b"1", large]
 
@@ -202,7 +206,7 @@ def test_a_row_may_reach_streams_and_queues(world: RestWorld) -> None:
 def test_streams_forget_a_batch_that_is_published(world: RestWorld) -> None:
     stream = world.broker.stream("log")
     for number in range(3):
-        Batch(world, number=number).stage("a", (piece(bodies(0, 2), constant("queue", "log")), 2)).commit()
+        Batch(world, number=number).stage("a", (row_group(bodies(0, 2), constant("queue", "log")), 2)).commit()
     assert len(stream.recorder.logs[0].producers) == 0
     assert records(world, "log") == [bodies(0, 2) * 3]
 
@@ -220,7 +224,7 @@ def test_a_batch_that_was_decided_on_waits_for_a_store_that_is_away(
         return read(staging, *names)
 
     monkeypatch.setattr(Staging, "read", answered)  # once to check it, then to publish it
-    assert Batch(world).stage("a", (piece(bodies(0, 3)), 3)).commit().json["state"] == "published"
+    assert Batch(world).stage("a", (row_group(bodies(0, 3)), 3)).commit().json["state"] == "published"
     assert not answers
     assert received(world.broker.queue("orders")) == bodies(0, 3)
 
@@ -233,6 +237,6 @@ def test_a_store_that_is_gone_is_no_fault_of_a_sink(
         raise error("b has taken over this store")
 
     monkeypatch.setattr(Staging, "claim", gone)
-    assert Batch(world).stage("a", (piece(bodies(0, 3)), 3)).commit().status == 503
+    assert Batch(world).stage("a", (row_group(bodies(0, 3)), 3)).commit().status == 503
     (told,) = [record for record in caplog.records if record.getMessage() == "work on a sink failed"]
     assert (told.levelname, told.exc_info) == ("WARNING", None)

@@ -14,26 +14,26 @@ from leveret.core.broker import Broker
 from leveret.core.errors import DamagedJournal
 from leveret.core.tables import encode_table
 from leveret.ingest import roll_forward, staging
-from leveret.ingest.commit_log import Batch, Ledger, Share, Sink
+from leveret.ingest.commit_log import CommitLog, CommittedPart, IngestBatch, Sink
 from leveret.ingest.quota import Quota, StagingLimits
 from leveret.ingest.roll_forward import RollForward
 from leveret.ingest.row_groups import constant
 from leveret.ingest.staging import Folder, Staging
 from leveret.storage.disk import Bytes
-from leveret.storage.encryption import Keys
+from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.stream.directory import Directories
 from leveret.storage.stream.options import StreamOptions
 from leveret.storage.stream.recorder import StreamRecorder
 from leveret.storage.stream.store import StreamStore
-from tests.ingest.batches import bodies, piece, texts
+from tests.ingest.batches import bodies, row_group, texts
 from tests.sim.node import OPTIONS, Life, clock
 from tests.sim.simdisk import SimDisk
 from tests.storage.stream.world import drained
 
 SINK = Sink("/", "guest", "s")
 LIMITS = StagingLimits(1 << 20, 1 << 20, 1 << 20, 1_000, 1_000, 1 << 40)
-SHARES = (Share("b", 2), Share("a", 1))
+SHARES = (CommittedPart("b", 2), CommittedPart("a", 1))
 PIECES = {("b", 0): bodies(0, 7), ("b", 1): bodies(7, 5), ("a", 0): bodies(12, 9)}
 ROWS = 21
 RUNS = [
@@ -101,8 +101,8 @@ class Process(Life):
         self.streams = StreamStore(self.core, SimHome(partitions), STREAMS)
         self.store.commit.companion = self.streams
         self.core.tick(clock())
-        self.staging = Staging(Folder(staged), Keys(), Quota(LIMITS), 0)
-        self.ledger = Ledger(self.core, 2)
+        self.staging = Staging(Folder(staged), MasterKeys(), Quota(LIMITS), 0)
+        self.commit_log = CommitLog(self.core, 2)
         self.target = target
 
     def declare(self) -> None:
@@ -117,31 +117,31 @@ class Process(Life):
         """As tasks do."""
         for (part, number), values in PIECES.items():
             keys = texts("headers", [encode_table({"x-partition-key": value.decode()}) for value in values])
-            self.staging.put(SINK, part, number, piece(values, TARGETS[self.target], keys), 0)
+            self.staging.put(SINK, part, number, row_group(values, TARGETS[self.target], keys), 0)
 
     def commit_batch(self, number: int) -> bool:
         """What a commit does when it is asked for, from wherever the last one came to; False: it was done before."""
-        known = self.ledger.find(SINK, number, "")
+        known = self.commit_log.find(SINK, number, "")
         if known is not None and known.published:
             return False
         if known is None:
             self.stage()
             self.staging.claim(SINK, SHARES)
-            known = Batch(SINK, number, ROWS, 0, shares=SHARES)
-            self.ledger.decide(known)
+            known = IngestBatch(SINK, number, ROWS, 0, shares=SHARES)
+            self.commit_log.decide(known)
             self.commit()
         self.roll(known)
         return True
 
-    def roll(self, batch: Batch) -> None:
+    def roll(self, batch: IngestBatch) -> None:
         """As the server does, also after a start."""
-        roll = RollForward(self.ledger, self.staging, batch, 1_000)
+        roll = RollForward(self.commit_log, self.staging, batch, 1_000)
         while not roll.ended:
             roll.load()
             roll.step(self.core)
             self.commit()
             self.compact()
-        self.ledger.finish(batch)
+        self.commit_log.finish(batch)
         self.commit()
         self.streams.forget(batch.producer.encode())
         self.staging.release(SINK, SHARES)
@@ -178,7 +178,7 @@ def lives(at: int, seed: int, after: Callable[[SimDisk, Random], SimDisk], targe
     except Cut:
         pass
     again = Process([after(disk, rng) for disk in disks], Power(0), target)
-    for batch in again.ledger.unfinished():
+    for batch in again.commit_log.unfinished():
         again.roll(batch)
     for number in (0, 1):
         again.commit_batch(number)
@@ -215,8 +215,8 @@ def tried(after: str, seed: int, target: str) -> int:
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(roll_forward, "CHUNK_ROWS", 4)
-    monkeypatch.setattr(roll_forward, "STRETCH_ROWS", 4)
-    monkeypatch.setattr(roll_forward, "STRETCH_ROWS_MIN", 3)
+    monkeypatch.setattr(roll_forward, "PACKED_ROWS", 4)
+    monkeypatch.setattr(roll_forward, "PACKED_ROWS_MIN", 3)
 
 
 @pytest.mark.parametrize(("after", "seed", "target"), RUNS)
@@ -226,7 +226,7 @@ def test_no_row_is_lost_or_doubled_wherever_it_stops(after: str, seed: int, targ
     assert cuts > ROWS
 
 
-def without_progress(ledger: Ledger, batch: Batch, done: int, dropped: int) -> None:
+def without_progress(commit_log: CommitLog, batch: IngestBatch, done: int, dropped: int) -> None:
     batch.done, batch.dropped = done, dropped
 
 
@@ -236,20 +236,20 @@ def without_sync(disk: SimDisk, name: str, *parts: Bytes) -> None:
     disk.close(fd)
 
 
-def without_producer(ledger: Ledger, batch: Batch) -> None:
+def without_producer(commit_log: CommitLog, batch: IngestBatch) -> None:
     batch.producer = ""
-    decide(ledger, batch)
+    decide(commit_log, batch)
 
 
-decide = Ledger.decide
+decide = CommitLog.decide
 
 
 @pytest.mark.parametrize(
     ("target", "mutated", "name", "mutant", "text"),
     [
-        ("a queue", Ledger, "advance", without_progress, "rows"),
+        ("a queue", CommitLog, "advance", without_progress, "rows"),
         ("a queue", staging, "replace_file", without_sync, "staged|written|short"),
-        ("a stream", Ledger, "decide", without_producer, "rows"),
+        ("a stream", CommitLog, "decide", without_producer, "rows"),
     ],
 )
 def test_crashes_find_what_is_wrong(

@@ -19,14 +19,14 @@ from leveret.core.errors import (
     WrongKey,
 )
 from leveret.core.tables import encode_table
-from leveret.ingest.commit_log import Share, Sink
+from leveret.ingest.commit_log import CommittedPart, Sink
 from leveret.ingest.quota import Quota, StagingLimits
-from leveret.ingest.row_groups import CONSTANT, NUMBERS, Part, Piece, constant, encode
-from leveret.ingest.rows import Rows
+from leveret.ingest.row_groups import CONSTANT, NUMBERS, ColumnBuffers, RowGroup, constant, encode
+from leveret.ingest.rows import IngestRows
 from leveret.ingest.staging import PIECES_MAX, Folder, Staging
 from leveret.storage.disk import Disk
-from leveret.storage.encryption import Keys
-from tests.ingest.batches import Batch, bodies, numbers, piece, texts
+from leveret.storage.encryption import MasterKeys
+from tests.ingest.batches import Batch, bodies, numbers, row_group, texts
 from tests.ingest.conftest import received
 from tests.protocols.rest.world import RestWorld
 
@@ -34,13 +34,13 @@ SINK = Sink("/", "guest", "s")
 LIMITS = StagingLimits(
     bytes_max=1_000, sink_bytes_max=700, user_bytes_max=900, pieces_max=8, user_pieces_max=5, age_ms=60_000
 )
-GOOD = piece(bodies(0, 3))
+GOOD = row_group(bodies(0, 3))
 
 
 @pytest.mark.parametrize("end", range(len(GOOD)))
 def test_a_piece_that_was_cut_is_refused(end: int) -> None:
     with pytest.raises(InvalidArgument):
-        Piece(GOOD[:end])
+        RowGroup(GOOD[:end])
 
 
 @pytest.mark.parametrize(
@@ -50,22 +50,22 @@ def test_a_piece_that_was_cut_is_refused(end: int) -> None:
         (b"LVP2" + GOOD[4:], "begin"),
         (encode(1_000_001, []), "split"),
         (encode(1, [constant("queue", "a"), constant("queue", "b")]), "twice"),
-        (encode(1, [Part("queue", 9, (b"",))]), "form 9"),
-        (encode(1, [Part("priority", CONSTANT, (b"1",))]), "no number"),
+        (encode(1, [ColumnBuffers("queue", 9, (b"",))]), "form 9"),
+        (encode(1, [ColumnBuffers("priority", CONSTANT, (b"1",))]), "no number"),
         (encode(1, [constant("priority", 256)]), "0 to 255"),
         (encode(1, [constant("priority", -1)]), "0 to 255"),
         (encode(2, [numbers("priority", [0, 256])]), "0 to 255"),
         (encode(2, [numbers("delay_ms", [None, -1])]), "delay_ms"),
-        (encode(3, [Part("ttl_ms", NUMBERS, (b"12345678",))]), "8 bytes for 3 rows"),
+        (encode(3, [ColumnBuffers("ttl_ms", NUMBERS, (b"12345678",))]), "8 bytes for 3 rows"),
         (encode(1, [constant("queue", "q" * 256)]), "limit is 255"),
         (encode(1, [texts("routing_key", [b"q" * 256])]), "limit is 255"),
-        (encode(2, [Part("value", 2, (b"\x05\0\0\0\x04\0\0\0\x06\0\0\0", b"x"))]), "do not rise"),
-        (encode(2, [Part("value", 2, (b"\0\0\0\0\x01\0\0\0\xff\0\0\0", b"x"))]), "do not rise"),
+        (encode(2, [ColumnBuffers("value", 2, (b"\x05\0\0\0\x04\0\0\0\x06\0\0\0", b"x"))]), "do not rise"),
+        (encode(2, [ColumnBuffers("value", 2, (b"\0\0\0\0\x01\0\0\0\xff\0\0\0", b"x"))]), "do not rise"),
     ],
 )
 def test_a_piece_that_is_wrong_is_refused(data: bytes, text: str) -> None:
     with pytest.raises(InvalidArgument, match=text):
-        Piece(data)
+        RowGroup(data)
 
 
 @pytest.mark.parametrize(
@@ -78,13 +78,13 @@ def test_a_piece_that_is_wrong_is_refused(data: bytes, text: str) -> None:
         ([constant("queue", "q"), texts("message_group_id", [b""])], "group"),
     ],
 )
-def test_a_row_that_is_wrong_is_refused(columns: list[Part], text: str) -> None:
+def test_a_row_that_is_wrong_is_refused(columns: list[ColumnBuffers], text: str) -> None:
     with pytest.raises(InvalidArgument, match=text):
-        list(Rows(Piece(piece([b"x"], *columns)), 100).read(0))
+        list(IngestRows(RowGroup(row_group([b"x"], *columns)), 100).read(0))
 
 
-def staging(path: Path, keys: Keys | None = None, **limits: Any) -> Staging:
-    return Staging(Folder(Disk(path)), keys or Keys(), Quota(dataclasses.replace(LIMITS, **limits)), now_ms=0)
+def staging(path: Path, keys: MasterKeys | None = None, **limits: Any) -> Staging:
+    return Staging(Folder(Disk(path)), keys or MasterKeys(), Quota(dataclasses.replace(LIMITS, **limits)), now_ms=0)
 
 
 def test_a_sink_and_all_sinks_have_a_limit_of_bytes(tmp_path: Path) -> None:
@@ -110,11 +110,11 @@ def test_what_is_abandoned_is_swept_and_what_is_claimed_is_not(tmp_path: Path) -
     found.put(SINK, "old", 0, b"x", 0)
     found.put(SINK, "claimed", 0, b"x", 0)
     found.put(SINK, "new", 0, b"x", 50_000)
-    found.claim(SINK, [Share("claimed", 1)])
+    found.claim(SINK, [CommittedPart("claimed", 1)])
     assert found.sweep(61_000) == 1
     with pytest.raises(NotFound):
-        found.claim(SINK, [Share("old", 1)])
-    found.claim(SINK, [Share("new", 1)])
+        found.claim(SINK, [CommittedPart("old", 1)])
+    found.claim(SINK, [CommittedPart("new", 1)])
     with pytest.raises(PreconditionFailed):
         found.put(SINK, "claimed", 0, b"other", 61_000)
     found.drop(SINK, ["claimed"])
@@ -125,10 +125,10 @@ def test_staged_pieces_are_there_after_a_restart(tmp_path: Path) -> None:
     staging(tmp_path).put(SINK, "a", 0, b"x", 0)
     (tmp_path / "half.tmp").write_bytes(b"half")
     again = staging(tmp_path)
-    again.claim(SINK, [Share("a", 1)])
+    again.claim(SINK, [CommittedPart("a", 1)])
     assert again.read(SINK, "a", 0) == b"x"
     with pytest.raises(NotFound):
-        again.claim(SINK, [Share("a", 2)])
+        again.claim(SINK, [CommittedPart("a", 2)])
     assert [each.suffix for each in tmp_path.iterdir()] == [".0"]
 
 
@@ -143,7 +143,7 @@ def test_a_changed_byte_is_noticed(tmp_path: Path) -> None:
 
 
 def test_pieces_are_encrypted_when_the_journal_is(tmp_path: Path) -> None:
-    keys = Keys(bytes(32))
+    keys = MasterKeys(bytes(32))
     staging(tmp_path, keys).put(SINK, "a", 0, b"secret text", 0)
     (file,) = tmp_path.iterdir()
     assert b"secret" not in file.read_bytes()
@@ -156,7 +156,7 @@ def test_write_permission_is_needed_where_rows_go(world: RestWorld) -> None:
     world.ok("PUT /exchanges/news", {"type": "topic"})
     token = world.add_user("app", write="^mine$")
     answers = [
-        world.call("PUT /sinks/s/parts/a/0", piece([b"x"], *columns), token=token)
+        world.call("PUT /sinks/s/parts/a/0", row_group([b"x"], *columns), token=token)
         for columns in (
             [constant("queue", "orders")],
             [texts("exchange", [b"news"])],
@@ -164,24 +164,24 @@ def test_write_permission_is_needed_where_rows_go(world: RestWorld) -> None:
         )
     ]
     assert [answer.status for answer in answers] == [403] * 3
-    world.ok("PUT /sinks/s/parts/a/0", piece([b"x"], constant("queue", "mine")), token=token)
+    world.ok("PUT /sinks/s/parts/a/0", row_group([b"x"], constant("queue", "mine")), token=token)
 
 
 def test_topic_permissions_count_when_a_batch_is_committed(world: RestWorld) -> None:
     world.ok("PUT /exchanges/news", {"type": "topic"})
     token = world.add_user("app", write=".*")
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.set_topic_permission("app", "/", "news", "^red", "")
     columns = (constant("exchange", "news"), texts("routing_key", [b"red.a", b"blue.a"]))
-    batch = Batch(world, token=token).stage("a", (piece(bodies(0, 2), *columns), 2))
+    batch = Batch(world, token=token).stage("a", (row_group(bodies(0, 2), *columns), 2))
     assert batch.commit(unroutable="drop").status == 403
 
 
 def test_nobody_uses_the_sink_of_another(world: RestWorld) -> None:
     token = world.add_user("app", write=".*")
-    Batch(world).stage("a", (piece([b"guest"]), 1))
+    Batch(world).stage("a", (row_group([b"guest"]), 1))
     world.ok("POST /sinks/s/abort", {"parts": ["a"]}, token=token)
-    Batch(world, token=token).stage("a", (piece([b"app"]), 1)).commit()
+    Batch(world, token=token).stage("a", (row_group([b"app"]), 1)).commit()
     mine = Batch(world)
     mine.parts, mine.rows = [{"part": "a", "pieces": 1}], 1
     assert mine.commit().status == 200
@@ -203,7 +203,7 @@ def test_a_batch_of_another_query_or_long_past_is_refused(tmp_path: Path) -> Non
 
 
 def test_a_commit_that_says_nonsense_is_refused(world: RestWorld) -> None:
-    batch = Batch(world).stage("a", (piece(bodies(0, 3)), 3))
+    batch = Batch(world).stage("a", (row_group(bodies(0, 3)), 3))
     twice = {"parts": [*batch.parts, *batch.parts], "rows": 6}
     assert world.call("POST /sinks/s/batches/0", twice).status == 400
     assert world.call("POST /sinks/s/batches/-1", {"parts": [], "rows": 0}).status == 400
@@ -214,13 +214,13 @@ def test_a_commit_that_says_nonsense_is_refused(world: RestWorld) -> None:
 
 def test_rows_for_what_is_not_there_or_too_large_are_refused(world: RestWorld) -> None:
     world.ok("PUT /queues/tiny", {"max_message_size": 1024})
-    cases: list[tuple[list[Part], int]] = [
+    cases: list[tuple[list[ColumnBuffers], int]] = [
         ([constant("queue", "nowhere")], 404),
         ([constant("exchange", "nowhere")], 404),
         ([constant("queue", "tiny")], 413),
     ]
     for position, (columns, status) in enumerate(cases):
-        batch = Batch(world, f"s{position}").stage("a", (piece([b"x" * 2_000], *columns), 1))
+        batch = Batch(world, f"s{position}").stage("a", (row_group([b"x" * 2_000], *columns), 1))
         assert batch.commit().status == status
 
 
@@ -228,7 +228,7 @@ def test_headers_that_a_stream_does_not_take_refuse_the_batch(world: RestWorld) 
     world.broker.stream("log")
     unnumbered = encode_table({"x-producer": "p"})
     columns = (constant("queue", "log"), texts("headers", [None, unnumbered]))
-    answer = Batch(world).stage("a", (piece([b"1", b"2"], *columns), 2)).commit()
+    answer = Batch(world).stage("a", (row_group([b"1", b"2"], *columns), 2)).commit()
     assert (answer.status, "x-sequence" in answer.json["detail"]) == (400, True)
     assert world.broker.stream("log").stats().records == 0
 
@@ -256,7 +256,7 @@ def test_whatever_comes_is_rows_or_refused(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(0, 4))):
         changed[data.draw(st.integers(0, len(rich) - 1))] = data.draw(st.integers(0, 255))
     try:
-        found = Rows(Piece(bytes(changed)), 100)
+        found = IngestRows(RowGroup(bytes(changed)), 100)
         assert len(list(found.read())) == len(list(found.outline())) == len(found)
     except (InvalidArgument, MessageTooLarge):
         return

@@ -9,10 +9,10 @@ from leveret.core.broker import Broker
 from leveret.core.ports import Journal
 from leveret.core.properties import Properties
 from leveret.ingest import publishing
-from leveret.ingest.publishing import Taken, publish
-from leveret.ingest.row_groups import Piece, constant
-from leveret.ingest.rows import Rows
-from tests.ingest.batches import bodies, piece, texts
+from leveret.ingest.publishing import PublishedRows, publish
+from leveret.ingest.row_groups import RowGroup, constant
+from leveret.ingest.rows import IngestRows
+from tests.ingest.batches import bodies, row_group, texts
 
 QUEUES = ["one", "two", "three"]
 
@@ -45,7 +45,7 @@ class OtherShards:
     def definitions(self) -> AbstractContextManager[Broker]:
         return nullcontext(self.core)
 
-    def road(self, vhost: str, exchange: str, routing_key: str, keys: list[str], properties: Properties) -> Bag:
+    def shard_route(self, vhost: str, exchange: str, routing_key: str, keys: list[str], properties: Properties) -> Bag:
         self.asked.append(routing_key)
         return self.bags[routing_key]
 
@@ -53,25 +53,25 @@ class OtherShards:
 def test_a_way_is_looked_for_once() -> None:
     others = OtherShards(room=100)
     names = [QUEUES[row % len(QUEUES)].encode() for row in range(12)]
-    rows = list(Rows(Piece(piece(bodies(0, 12), texts("queue", names))), 1_000).read())
-    assert publish(Broker(Journal()), "/", rows, elsewhere=others) == Taken(12, 0)
+    rows = list(IngestRows(RowGroup(row_group(bodies(0, 12), texts("queue", names))), 1_000).read())
+    assert publish(Broker(Journal()), "/", rows, other_shards=others) == PublishedRows(12, 0)
     assert others.asked == QUEUES
     assert [others.bags[name].bodies for name in QUEUES] == [bodies(0, 12)[first::3] for first in range(3)]
 
 
 def test_rows_without_room_are_not_all_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publishing, "RUN_ROWS", 5)
-    stretch = Rows(Piece(piece(bodies(0, 1_000), constant("queue", "one"))), 1_000).stretch(0)
-    assert stretch is not None
+    row_run = IngestRows(RowGroup(row_group(bodies(0, 1_000), constant("queue", "one"))), 1_000).row_run(0)
+    assert row_run is not None
     read: list[int] = []
-    cell = Piece.cell
+    cell = RowGroup.cell
 
-    def noted(self: Piece, name: str, row: int) -> Any:
+    def noted(self: RowGroup, name: str, row: int) -> Any:
         read.append(row)
         return cell(self, name, row)
 
-    monkeypatch.setattr(Piece, "cell", noted)
+    monkeypatch.setattr(RowGroup, "cell", noted)
     others = OtherShards(room=7)
-    assert publish(Broker(Journal()), "/", stretch, elsewhere=others) == Taken(7, 0)
+    assert publish(Broker(Journal()), "/", row_run, other_shards=others) == PublishedRows(7, 0)
     assert others.bags["one"].bodies == bodies(0, 7)
     assert max(read) < 15

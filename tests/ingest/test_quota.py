@@ -11,14 +11,14 @@ import pytest
 
 from leveret.core.errors import InvalidArgument, NotFound, TooMany
 from leveret.ingest import commit_log
-from leveret.ingest.commit_log import Share, Sink
+from leveret.ingest.commit_log import CommittedPart, Sink
 from leveret.ingest.quota import Quota, StagingLimits
-from leveret.ingest.row_groups import Part, Piece, constant, encode
-from leveret.ingest.rows import Destination, destinations
+from leveret.ingest.row_groups import ColumnBuffers, RowGroup, constant, encode
+from leveret.ingest.rows import RowDestination, destinations
 from leveret.ingest.staging import Folder, Staging
 from leveret.storage.disk import Disk
-from leveret.storage.encryption import Keys
-from tests.ingest.batches import TO_ORDERS, Batch, piece, texts
+from leveret.storage.encryption import MasterKeys
+from tests.ingest.batches import TO_ORDERS, Batch, row_group, texts
 from tests.protocols.rest.world import RestWorld
 
 LIMITS = StagingLimits(
@@ -30,14 +30,14 @@ EMPTY = texts("value", [])
 
 def stranger(world: RestWorld) -> str:
     """A user without any permission."""
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.add_user("mallory", "")
     return world.add_token("mallory", ["*:*"])
 
 
 def staged(world: RestWorld) -> int:
     """The files of the staging directory."""
-    return len(list((Path(world.broker.guard.store.disk.path) / "staging").iterdir()))  # type: ignore[union-attr]
+    return len(list((Path(world.broker.runtime.store.disk.path) / "staging").iterdir()))  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -81,13 +81,13 @@ def test_a_piece_without_rows_goes_where_its_constants_say(world: RestWorld) -> 
 
 def test_permissions_that_were_taken_away_count_for_what_was_staged(world: RestWorld) -> None:
     token = world.add_user("app", write="^orders$")
-    rows = Batch(world, "rows", token=token).stage("a", (piece([b"x"]), 1))
+    rows = Batch(world, "rows", token=token).stage("a", (row_group([b"x"]), 1))
     empty = Batch(world, "empty", token=token).stage("a", (encode(0, [*TO_ORDERS, EMPTY]), 0))
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.set_permission("app", "/", "", "^other$", "")
     assert [batch.commit().status for batch in (rows, empty)] == [403, 403]
-    assert world.call("PUT /sinks/rows/parts/b/0", piece([b"x"]), token=token).status == 403
-    with world.broker.guard:
+    assert world.call("PUT /sinks/rows/parts/b/0", row_group([b"x"]), token=token).status == 403
+    with world.broker.runtime:
         world.access.clear_permission("app", "/")
     assert Batch(world, "none", token=token).commit().status == 403
 
@@ -104,24 +104,26 @@ def test_the_declared_destination_is_checked_without_rows(world: RestWorld) -> N
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [
-        ([constant("queue", "a"), texts("exchange", [b"e", None])], {Destination("a")}),
-        ([texts("queue", [b"a", None]), constant("exchange", "e")], {Destination("a"), Destination(None, "e")}),
+        ([constant("queue", "a"), texts("exchange", [b"e", None])], {RowDestination("a")}),
+        ([texts("queue", [b"a", None]), constant("exchange", "e")], {RowDestination("a"), RowDestination(None, "e")}),
         ([texts("exchange", [b"e", None]), texts("routing_key", [b"k", b"q"])], {("q", "", ""), (None, "e", "")}),
-        ([texts("routing_key", [b"k", b"q"])], {Destination("k"), Destination("q")}),
-        ([texts("queue", [b"a", b"b"])], {Destination("a"), Destination("b")}),
+        ([texts("routing_key", [b"k", b"q"])], {RowDestination("k"), RowDestination("q")}),
+        ([texts("queue", [b"a", b"b"])], {RowDestination("a"), RowDestination("b")}),
     ],
 )
-def test_a_piece_names_the_destinations_of_its_rows(columns: list[Part], expected: set[Destination]) -> None:
-    assert destinations(Piece(piece([b"1", b"2"], *columns))) == expected
+def test_a_piece_names_the_destinations_of_its_rows(
+    columns: list[ColumnBuffers], expected: set[RowDestination]
+) -> None:
+    assert destinations(RowGroup(row_group([b"1", b"2"], *columns))) == expected
 
 
 def test_a_row_for_nowhere_is_refused_when_it_is_staged() -> None:
     with pytest.raises(InvalidArgument, match="neither a queue nor an exchange"):
-        destinations(Piece(piece([b"1", b"2"], texts("queue", [b"a", None]))))
+        destinations(RowGroup(row_group([b"1", b"2"], texts("queue", [b"a", None]))))
 
 
 def staging(path: Path, quota: Quota | None = None) -> Staging:
-    return Staging(Folder(Disk(path)), Keys(), quota or Quota(LIMITS), now_ms=0)
+    return Staging(Folder(Disk(path)), MasterKeys(), quota or Quota(LIMITS), now_ms=0)
 
 
 def sink(user: str, name: str = "s") -> Sink:
@@ -164,7 +166,7 @@ def test_what_is_replaced_dropped_or_swept_counts_no_more(tmp_path: Path) -> Non
     assert quota.bytes_of(found._key(sink("a"))) == 0
     found.put(sink("a"), "p", 0, b"x" * 600, 0)
     assert found.sweep(61_000) == 1
-    assert (quota._all.bytes, quota._all.pieces, quota._users, quota._sinks) == (0, 0, {}, {})
+    assert (quota._all.bytes, quota._all.row_groups, quota._users, quota._sinks) == (0, 0, {}, {})
 
 
 def test_the_shards_of_a_node_share_a_quota_until_they_move(tmp_path: Path) -> None:
@@ -176,7 +178,7 @@ def test_the_shards_of_a_node_share_a_quota_until_they_move(tmp_path: Path) -> N
     first.close()
     first.drop(sink("a"), ["p"])
     second.put(sink("a", "t"), "p", 0, b"x" * 500, 0)
-    assert quota._all.pieces == 1
+    assert quota._all.row_groups == 1
 
 
 def legacy_digest(each: Sink) -> str:
@@ -189,16 +191,16 @@ def test_files_of_an_older_version_are_found(tmp_path: Path, monkeypatch: pytest
         staging(tmp_path).put(sink("a"), "p", 0, b"old", 0)
     again = staging(tmp_path)
     again.put(sink("a"), "p", 1, b"new", 0)
-    again.claim(sink("a"), [Share("p", 2)])
+    again.claim(sink("a"), [CommittedPart("p", 2)])
     assert [again.read(sink("a"), "p", number) for number in range(2)] == [b"old", b"new"]
-    again.release(sink("a"), [Share("p", 2)])
+    again.release(sink("a"), [CommittedPart("p", 2)])
     again.drop(sink("a"), ["p"])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_commit_that_names_millions_of_pieces_costs_nothing(tmp_path: Path) -> None:
     found = staging(tmp_path)
-    shares = [Share(f"p{number}", 10_000) for number in range(100)]
+    shares = [CommittedPart(f"p{number}", 10_000) for number in range(100)]
     tracemalloc.start()
     try:
         with pytest.raises(NotFound):

@@ -12,12 +12,12 @@ from leveret.core.errors import BrokerClosed
 from leveret.ingest.commit_log import Sink
 from leveret.ingest.quota import Quota, StagingLimits
 from leveret.ingest.sinks import Sinks
-from tests.ingest.batches import bodies, piece, texts
+from tests.ingest.batches import bodies, row_group, texts
 from tests.waiting import PATIENCE_S
 
 SINK = Sink("/", "guest", "s")
 LIMITS = StagingLimits(10_000, 10_000, 10_000, 10, 10, age_ms=60_000)
-DATA = piece(bodies(0, 2), texts("queue", [b"orders", b"orders"]))
+DATA = row_group(bodies(0, 2), texts("queue", [b"orders", b"orders"]))
 
 
 def test_a_piece_that_waits_for_its_store_holds_up_nothing_else(

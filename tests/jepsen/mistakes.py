@@ -27,48 +27,48 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from leveret.cli.main import main
-from leveret.cluster.catalog.catalog import Catalog
-from leveret.cluster.catalog.propagation import Knowledge
-from leveret.cluster.catalog.read_lease import Freshness
+from leveret.cluster.catalog.catalog import ClusterCatalog
+from leveret.cluster.catalog.propagation import Propagation
+from leveret.cluster.catalog.read_lease import ReadLease
 from leveret.cluster.coordination.ownership import Ownership
 from leveret.cluster.node import Node
-from leveret.cluster.proxy.shard_channel import Branch, Consumer
-from leveret.cluster.proxy.shard_connection import Backend
+from leveret.cluster.proxy.shard_channel import ProxyConsumer, ShardChannel
+from leveret.cluster.proxy.shard_connection import ShardConnection
 from leveret.cluster.shards.shard import Shard
 from leveret.cluster.transfer import destination_sender
-from leveret.cluster.transfer.batch import Bundle
-from leveret.runtime.runtime import Guard
-from leveret.storage.journal.postgres.session import Session
+from leveret.cluster.transfer.batch import OutboxBatch
+from leveret.runtime.runtime import Runtime
+from leveret.storage.journal.postgres.session import PostgresSession
 from leveret.storage.journal.postgres.statements import PostgresTable
 from leveret.storage.journal.postgres.store import TableStore
-from leveret.storage.journal.postgres.table import Row
+from leveret.storage.journal.postgres.table import SegmentRow
 from leveret.storage.stream.producers import Producers
 
 
 def early_confirm() -> None:
     """See above."""
 
-    commit = Guard.commit
+    commit = Runtime.commit
 
-    def hasty(guard: Guard) -> int:
-        frame = commit(guard)
-        if guard._hears_durable is not None:
-            guard._hears_durable(frame)
+    def hasty(runtime: Runtime) -> int:
+        frame = commit(runtime)
+        if runtime._hears_durable is not None:
+            runtime._hears_durable(frame)
         return frame
 
-    _put(Guard, "commit", hasty)
+    _put(Runtime, "commit", hasty)
 
 
 def confirm_cancelled() -> None:
     """See above."""
-    _put(Session, "_notice", lambda session, notice: None)
+    _put(PostgresSession, "_notice", lambda session, notice: None)
 
 
 def believe_refusal() -> None:
     """See above."""
     append = PostgresTable.append
 
-    def believed(table: PostgresTable, row: Row) -> bool:
+    def believed(table: PostgresTable, row: SegmentRow) -> bool:
         append(table, row)
         return True
 
@@ -94,27 +94,27 @@ def no_fence() -> None:
 
 def forget_settled() -> None:
     """See above."""
-    _put(Backend, "_settle_again", lambda backend: None)
+    _put(ShardConnection, "_settle_again", lambda backend: None)
 
 
 def forget_claims() -> None:
     """See above."""
-    reopen = Branch.reopen
-    _put(Branch, "reopen", lambda branch, held: reopen(branch, ()))
+    reopen = ShardChannel.reopen
+    _put(ShardChannel, "reopen", lambda branch, held: reopen(branch, ()))
 
 
 def forget_offsets() -> None:
     """See above."""
-    _put(Consumer, "resumed", lambda consumer: consumer)
+    _put(ProxyConsumer, "resumed", lambda consumer: consumer)
 
 
 def trust_the_post() -> None:
     """See above."""
     post = Node.post
 
-    def trusted(node: Node, home: str, bundle: Bundle, done: Callable[[int], None]) -> None:
-        post(node, home, bundle, lambda taken: None)
-        node.wake(lambda: done(len(bundle.letters)))
+    def trusted(node: Node, home: str, batch: OutboxBatch, done: Callable[[int], None]) -> None:
+        post(node, home, batch, lambda taken: None)
+        node.wake(lambda: done(len(batch.messages)))
 
     _put(Node, "post", trusted)
 
@@ -123,11 +123,11 @@ def no_dedup() -> None:
     """See above."""
     bring = Shard.bring
 
-    def anew(shard: Shard, bundle: Bundle, done: Callable[[int], None]) -> None:
+    def anew(shard: Shard, batch: OutboxBatch, done: Callable[[int], None]) -> None:
         unheard = [
-            each._replace(name=token_hex(16), envelope=replace(each.envelope, key="")) for each in bundle.letters
+            each._replace(name=token_hex(16), metadata=replace(each.metadata, key="")) for each in batch.messages
         ]
-        bring(shard, bundle._replace(letters=unheard), done)
+        bring(shard, batch._replace(messages=unheard), done)
 
     _put(Shard, "bring", anew)
     _put(
@@ -142,33 +142,33 @@ def no_producers() -> None:
 
 def stale_catalog() -> None:
     """See above."""
-    catch_up = Catalog.catch_up
+    catch_up = ClusterCatalog.catch_up
 
-    async def once(catalog: Catalog, then: Callable[[], None] = lambda: None) -> None:
+    async def once(catalog: ClusterCatalog, then: Callable[[], None] = lambda: None) -> None:
         if catalog.version:
             then()
         else:
             await catch_up(catalog, then)
 
-    _put(Catalog, "catch_up", once)
+    _put(ClusterCatalog, "catch_up", once)
 
 
 def answer_early() -> None:
     """See above."""
-    spread = Knowledge.spread
+    spread = Propagation.wait_until_applied
     spreading: set[asyncio.Task[None]] = set()
 
-    async def begun(knowledge: Knowledge, version: int, announce: Callable[[int], None]) -> None:
+    async def begun(knowledge: Propagation, version: int, announce: Callable[[int], None]) -> None:
         task = asyncio.create_task(spread(knowledge, version, announce))
         spreading.add(task)
         task.add_done_callback(spreading.discard)
 
-    _put(Knowledge, "spread", begun)
+    _put(Propagation, "wait_until_applied", begun)
 
 
 def old_copy() -> None:
     """See above."""
-    _put(Freshness, "is_proven", True)
+    _put(ReadLease, "is_valid", True)
 
 
 def _put(owner: object, name: str, value: object) -> None:

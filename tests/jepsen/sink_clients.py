@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.ingest.batches import piece, texts
+from tests.ingest.batches import row_group, texts
 from tests.jepsen.history import INVOKE, OK, PUBLISH, History
 from tests.jepsen.http_link import LOST, RestLink
 from tests.jepsen.wanderer import Connect, Gone, Wanderer
@@ -58,7 +58,7 @@ class SinkWriter(Wanderer[RestLink]):
             self.history.note(self.name, PUBLISH, INVOKE, queue, message)
         for number in range(PIECES):
             some = rows[number::PIECES]
-            data = piece(
+            data = row_group(
                 [message.encode() for _, message in some], texts("queue", [queue.encode() for queue, _ in some])
             )
             client.ask(f"PUT /sinks/{self.name}/parts/{self._part}/{number}", data)

@@ -10,32 +10,32 @@ from leveret.core.errors import InvalidArgument
 from leveret.security.authentication import Credentials
 from leveret.security.distinguished_names import parsed
 from leveret.security.ldap.backend import Ldap
-from leveret.security.ldap.connection import Server, Unavailable
-from leveret.security.ldap.directory import Directory, Found, Rules, WrongLogin
+from leveret.security.ldap.connection import LdapServer, Unavailable
+from leveret.security.ldap.directory import DirectoryUser, LdapDirectory, Rules, WrongLogin
 from leveret.security.ldap.filters import parse
-from leveret.security.ldap.servers import Servers
+from leveret.security.ldap.servers import LdapServers
 from tests.ldap.slapd_process import GROUPS, PEOPLE, SlapdProcess
 
 PEER = "192.0.2.7"
 OPERATORS = frozenset({parsed(f"cn=operators,{GROUPS}")})
 
 
-class Asked(Directory):
+class Asked(LdapDirectory):
     """A directory that notes what it is asked."""
 
     def __init__(self) -> None:
         rules = Rules(user_dn="uid=${username}", group_base=GROUPS, group_filter=parse("(a=b)", frozenset()))
-        super().__init__(Servers([], None, 1), rules)
+        super().__init__(LdapServers([], None, 1), rules)
         self.names: list[str] = []
         self.trouble: Exception | None = None
 
-    def log_in(self, name: str, password: bytes) -> Found:
+    def log_in(self, name: str, password: bytes) -> DirectoryUser:
         self.names.append(name)
         if self.trouble is not None:
             raise self.trouble
         if password != b"right":
             raise WrongLogin("no")
-        return Found(f"uid={name}", OPERATORS)
+        return DirectoryUser(f"uid={name}", OPERATORS)
 
 
 @pytest.fixture
@@ -127,10 +127,10 @@ def test_a_mapping_that_cannot_be_used_at_start(asked: Asked, tmp_path: Path) ->
 
 @pytest.fixture
 def real(slapd: SlapdProcess, mapping: Path) -> Iterator[Ldap]:
-    servers = Servers([Server.parse(slapd.url, False)], None, 30)
+    servers = LdapServers([LdapServer.parse(slapd.url, False)], None, 30)
     members = parse("(member=${user_dn})", frozenset(("user_dn",)))
     rules = Rules(user_dn="uid=${username}," + PEOPLE, group_base=GROUPS, group_filter=members)
-    made = Ldap(Directory(servers, rules), str(mapping), GROUPS, cache_s=60)
+    made = Ldap(LdapDirectory(servers, rules), str(mapping), GROUPS, cache_s=60)
     with closing(made):
         yield made
 

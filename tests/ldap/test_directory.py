@@ -14,10 +14,10 @@ from leveret.security.client_tls import ClientTls
 from leveret.security.distinguished_names import parsed
 from leveret.security.ldap import servers as servers_module
 from leveret.security.ldap import wire
-from leveret.security.ldap.connection import Server, Unavailable
-from leveret.security.ldap.directory import Directory, Misconfigured, Rules, WrongLogin
+from leveret.security.ldap.connection import LdapServer, Unavailable
+from leveret.security.ldap.directory import LdapDirectory, Misconfigured, Rules, WrongLogin
 from leveret.security.ldap.filters import parse
-from leveret.security.ldap.servers import Servers
+from leveret.security.ldap.servers import LdapServers
 from leveret.security.ldap.wire import tlv
 from tests.ldap.slapd_process import GROUPS, PEOPLE, SERVICE, SERVICE_PASSWORD, SUFFIX, SlapdProcess, group, user
 from tests.server.certificates import Authority
@@ -37,9 +37,9 @@ WAYS = {"pattern": BY_PATTERN, "search": BY_SEARCH}
 
 
 @contextmanager
-def directory(url: str, rules: Rules, tls: ssl.SSLContext | None = None, **options: float) -> Iterator[Directory]:
+def directory(url: str, rules: Rules, tls: ssl.SSLContext | None = None, **options: float) -> Iterator[LdapDirectory]:
     start_tls = tls is not None
-    made = Directory(Servers([Server.parse(url, start_tls)], tls, options.get("timeout_s", 30)), rules)
+    made = LdapDirectory(LdapServers([LdapServer.parse(url, start_tls)], tls, options.get("timeout_s", 30)), rules)
     with closing(made):
         yield made
 
@@ -170,9 +170,9 @@ def test_a_certificate_of_others_and_of_another_name(slapd: SlapdProcess, author
             pytest.raises(Unavailable, match="certificate verify failed"),
         ):
             asked.log_in("ann", b"correct horse")
-    named = Server("ldaps://x", "127.0.0.2", slapd.tls_port, True, False)
+    named = LdapServer("ldaps://x", "127.0.0.2", slapd.tls_port, True, False)
     context = ClientTls(str(authority.cert)).context
-    with closing(Servers([named], context, 30)) as servers, pytest.raises(Unavailable):
+    with closing(LdapServers([named], context, 30)) as servers, pytest.raises(Unavailable):
         servers.ask(lambda connection: None)
 
 
@@ -256,8 +256,8 @@ def test_a_server_that_hangs_is_not_asked_by_everybody(monkeypatch: pytest.Monke
     monkeypatch.setattr(servers_module, "RETRY_S", 1_000.0)
     told: list[tuple[str, str | None]] = []
     with listening(b"") as talks:
-        server = Server.parse(f"ldap://127.0.0.1:{talks.port}", False)
-        asked = Directory(Servers([server], None, 1, lambda url, why: told.append((url, why))), BY_PATTERN)
+        server = LdapServer.parse(f"ldap://127.0.0.1:{talks.port}", False)
+        asked = LdapDirectory(LdapServers([server], None, 1, lambda url, why: told.append((url, why))), BY_PATTERN)
         with pytest.raises(Unavailable, match="timed out"):
             asked.log_in("ann", b"correct horse")
         for _ in range(100):
@@ -272,9 +272,9 @@ def test_the_next_server_is_asked_and_the_first_one_again_when_it_is_back(
 ) -> None:
     monkeypatch.setattr(servers_module, "RETRY_S", 0.0)
     told: list[tuple[str, bool]] = []
-    both = [Server.parse(each.url, False) for each in (own_slapd, slapd)]
-    servers = Servers(both, None, 30, lambda url, why: told.append((url, why is None)))
-    with closing(Directory(servers, BY_PATTERN)) as asked:
+    both = [LdapServer.parse(each.url, False) for each in (own_slapd, slapd)]
+    servers = LdapServers(both, None, 30, lambda url, why: told.append((url, why is None)))
+    with closing(LdapDirectory(servers, BY_PATTERN)) as asked:
         assert asked.log_in("ann", b"correct horse").dn == user("ann")
         own_slapd.kill()
         assert asked.log_in("ann", b"correct horse").dn == user("ann")
@@ -325,4 +325,4 @@ def test_rules_that_lead_nowhere_are_refused(given: dict[str, object], text: str
 )
 def test_addresses_that_are_none(url: str) -> None:
     with pytest.raises(InvalidArgument, match="an LDAP server is like"):
-        Server.parse(url, True)
+        LdapServer.parse(url, True)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from leveret.core.errors import InvalidArgument
 from leveret.security import der
 from leveret.security.ldap import wire
-from leveret.security.ldap.connection import Connection, Server
+from leveret.security.ldap.connection import LdapConnection, LdapServer
 from leveret.security.ldap.filters import DEPTH_MAX, parse
-from leveret.security.ldap.names import Names
-from leveret.security.ldap.wire import OCTETS, Code, Scope, tlv
+from leveret.security.ldap.names import HostNames
+from leveret.security.ldap.wire import OCTETS, Code, SearchScope, tlv
 from tests.ldap.slapd_process import GROUPS, PEOPLE, SERVICE, SERVICE_PASSWORD, SlapdProcess, user
 from tests.waiting import PATIENCE_S
 
@@ -22,15 +22,15 @@ BOTH = frozenset(("username", "user_dn"))
 
 
 @pytest.fixture
-def connection(slapd: SlapdProcess) -> Iterator[Connection]:
-    made = Connection(Server.parse(slapd.url, False), Names(), None, time.monotonic() + PATIENCE_S)
+def connection(slapd: SlapdProcess) -> Iterator[LdapConnection]:
+    made = LdapConnection(LdapServer.parse(slapd.url, False), HostNames(), None, time.monotonic() + PATIENCE_S)
     with closing(made):
         assert made.bind(SERVICE, SERVICE_PASSWORD.encode()).code == Code.SUCCESS
         yield made
 
 
-def found(connection: Connection, text: str, base: str = PEOPLE, **values: str) -> list[str]:
-    entries = connection.search(base, Scope.SUBTREE, parse(text, BOTH).encoded(values), entries_max=100)
+def found(connection: LdapConnection, text: str, base: str = PEOPLE, **values: str) -> list[str]:
+    entries = connection.search(base, SearchScope.SUBTREE, parse(text, BOTH).encoded(values), entries_max=100)
     return sorted(each.dn.partition(",ou=")[0].partition("=")[2] for each in entries if "=people" not in each.dn[:10])
 
 
@@ -57,19 +57,19 @@ def found(connection: Connection, text: str, base: str = PEOPLE, **values: str) 
         ("(cn:caseIgnoreMatch:=${username})", ["bob"]),
     ],
 )
-def test_a_filter_finds_what_it_says(connection: Connection, text: str, names: list[str]) -> None:
+def test_a_filter_finds_what_it_says(connection: LdapConnection, text: str, names: list[str]) -> None:
     assert found(connection, text, username="bob") == names
 
 
-def test_attributes_come_under_one_name(connection: Connection) -> None:
+def test_attributes_come_under_one_name(connection: LdapConnection) -> None:
     encoded = parse("(member=${user_dn})", BOTH).encoded({"user_dn": user("ann")})
-    (entry,) = connection.search(GROUPS, Scope.SUBTREE, encoded, ("CN", "member"), entries_max=10)
+    (entry,) = connection.search(GROUPS, SearchScope.SUBTREE, encoded, ("CN", "member"), entries_max=10)
     assert entry.attributes["cn"] == [b"operators"]
     assert user("ann").encode() in entry.attributes["member"]
 
 
-def test_more_entries_than_are_wanted(connection: Connection) -> None:
-    assert len(connection.search(PEOPLE, Scope.SUBTREE, parse("(uid=*)", BOTH).encoded({}), entries_max=2)) == 3
+def test_more_entries_than_are_wanted(connection: LdapConnection) -> None:
+    assert len(connection.search(PEOPLE, SearchScope.SUBTREE, parse("(uid=*)", BOTH).encoded({}), entries_max=2)) == 3
 
 
 @given(st.text(max_size=50))

@@ -21,8 +21,8 @@ def cluster(provider: Provider) -> Iterator[WebCluster]:
     made = WebCluster("a", "b")
     for name in "ab":
         member = made.at(name)
-        chain = authentication_of(ServerOptions(oauth_issuer=provider.issuer), member.fronts.access)
-        member.fronts.server.hub.authentication = chain
+        chain = authentication_of(ServerOptions(oauth_issuer=provider.issuer), member.proxies.access)
+        member.proxies.server.hub.authentication = chain
         member.web._auth._authentication = chain
     yield made
     made.close()

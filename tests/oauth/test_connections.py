@@ -23,7 +23,7 @@ from leveret.protocols.amqp.methods import (
     ConnectionUpdateSecretOk,
 )
 from leveret.protocols.amqp.replies import Reply
-from leveret.security.authentication import Authentication, Credentials, Internal, Login
+from leveret.security.authentication import AuthenticatedLogin, Authentication, Credentials, Internal
 from leveret.security.identity import Identity
 from tests.cluster.proxy_world import FrontWorld
 from tests.protocols.amqp.client import Client, World
@@ -51,10 +51,14 @@ class Tokens:
     def recall(self, given: Credentials, peer: str, now_ms: int) -> Identity | None:
         return None
 
-    def authenticate(self, given: Credentials, peer: str, now_ms: int) -> Login:
+    def authenticate(self, given: Credentials, peer: str, now_ms: int) -> AuthenticatedLogin:
         self.asked += 1
         found = self._known.get(given.password)
-        return Login(None, "unknown") if found is None or found.has_expired(now_ms) else Login(found)
+        return (
+            AuthenticatedLogin(None, "unknown")
+            if found is None or found.has_expired(now_ms)
+            else AuthenticatedLogin(found)
+        )
 
 
 @pytest.fixture(params=[World, FrontWorld])
@@ -195,7 +199,7 @@ def test_a_shard_that_gets_another_owner_hears_of_the_new_token() -> None:
     world.pass_ms(LIFETIME_MS - 1_000)
     renew(client, tokens.make("second"))
     assert {caller.identity.expires_ms for caller in world.callers.values()} == {world.clock.now_ms() + LIFETIME_MS}
-    for guest in list(world.guests.values()):
+    for guest in list(world.proxied_clients.values()):
         guest.abort()
     world.reattach()
     world.pass_ms(2_000)

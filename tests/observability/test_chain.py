@@ -8,7 +8,7 @@ import pytest
 
 import leveret
 from leveret.observability.audit import FILES, Audit
-from leveret.observability.chain import NO_LINE, Finding, Head, examine
+from leveret.observability.chain import NO_LINE, ChainHead, Finding, examine
 from leveret.observability.row_file import paths
 
 ROWS = 10
@@ -28,7 +28,7 @@ def note(directory: Path, clock: leveret.ManualClock, count: int = ROWS, bytes_m
     audit.close()
 
 
-def found_in(directory: Path, known: Head | None = None) -> Finding:
+def found_in(directory: Path, known: ChainHead | None = None) -> Finding:
     return examine("audit", *paths(str(directory), "audit"), known)
 
 

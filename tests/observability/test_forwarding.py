@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from leveret.observability import forwarding
-from leveret.observability.forwarding import BATCH_MAX, Forwarder, Line, NotTaken
+from leveret.observability.forwarding import BATCH_MAX, AuditForwarder, Line, NotTaken
 from tests.waiting import PATIENCE_S, wait_until
 
 SOON = (0.01,)
@@ -63,7 +63,7 @@ class Held:
 
 def test_rows_arrive_in_their_order() -> None:
     collector = Collector()
-    with closing(Forwarder(collector, 10_000, SOON)) as forwarder:
+    with closing(AuditForwarder(collector, 10_000, SOON)) as forwarder:
         for number in range(2_000):
             forwarder.add(line(number))
         wait_until(lambda: forwarder.sent == 2_000)
@@ -75,7 +75,7 @@ def test_rows_arrive_in_their_order() -> None:
 def test_a_batch_is_of_one_log() -> None:
     held = Held()
     collector = Collector(held)
-    with closing(Forwarder(collector, 100, SOON)) as forwarder:
+    with closing(AuditForwarder(collector, 100, SOON)) as forwarder:
         forwarder.add(line("first"))
         assert held.begun.wait(PATIENCE_S)
         for text, log in (("a", "audit"), ("b", "audit"), ("c", "audit-refusals"), ("d", "audit")):
@@ -89,7 +89,7 @@ def test_a_batch_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forwarding, "BATCH_BYTES_MAX", 100)
     held = Held()
     collector = Collector(held)
-    with closing(Forwarder(collector, 100, SOON)) as forwarder:
+    with closing(AuditForwarder(collector, 100, SOON)) as forwarder:
         forwarder.add(line("first"))
         assert held.begun.wait(PATIENCE_S)
         for _ in range(3):
@@ -101,7 +101,7 @@ def test_a_batch_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_collector_that_comes_back_gets_everything() -> None:
     collector = Collector(away, away, away)
-    with closing(Forwarder(collector, 100, SOON)) as forwarder:
+    with closing(AuditForwarder(collector, 100, SOON)) as forwarder:
         for number in range(10):
             forwarder.add(line(number))
         wait_until(lambda: forwarder.sent == 10)
@@ -118,7 +118,7 @@ def test_what_is_refused_for_good_is_dropped_and_counted(step: Callable[[], None
         step()
 
     collector = Collector(refused)
-    with closing(Forwarder(collector, 100, SOON)) as forwarder:
+    with closing(AuditForwarder(collector, 100, SOON)) as forwarder:
         forwarder.add(line("bad"))
         assert held.begun.wait(PATIENCE_S)
         forwarder.add(line("good"))
@@ -131,7 +131,7 @@ def test_what_is_refused_for_good_is_dropped_and_counted(step: Callable[[], None
 def test_more_rows_than_may_wait_are_dropped_and_counted() -> None:
     held = Held()
     collector = Collector(held)
-    with closing(Forwarder(collector, 100, SOON)) as forwarder:
+    with closing(AuditForwarder(collector, 100, SOON)) as forwarder:
         forwarder.add(line("first"))
         assert held.begun.wait(PATIENCE_S)
         for number in range(500):  # returns at once, though the collector hangs
@@ -145,7 +145,7 @@ def test_more_rows_than_may_wait_are_dropped_and_counted() -> None:
 
 def test_what_is_left_is_sent_at_the_end() -> None:
     collector = Collector()
-    forwarder = Forwarder(collector, 100, SOON)
+    forwarder = AuditForwarder(collector, 100, SOON)
     for number in range(50):
         forwarder.add(line(number))
     forwarder.close()
@@ -154,7 +154,7 @@ def test_what_is_left_is_sent_at_the_end() -> None:
 
 def test_a_collector_that_is_away_does_not_hold_up_the_end() -> None:
     collector = Collector(*[away] * 1_000)
-    forwarder = Forwarder(collector, 100, (PATIENCE_S,))
+    forwarder = AuditForwarder(collector, 100, (PATIENCE_S,))
     forwarder.add(line("lost"))
     wait_until(lambda: forwarder.failures == 1)
     forwarder.close()

@@ -11,16 +11,16 @@ from leveret.core.errors import InvalidArgument
 from leveret.observability import otlp
 from leveret.observability.otlp import OtlpSender, pairs, url_of
 from leveret.observability.otlp_wire import KINDS, request
-from leveret.observability.spans import Span
+from leveret.observability.spans import TraceSpan
 from tests.observability.collector import Collector, attributes
 from tests.waiting import PATIENCE_S
 
-SPAN = Span("publish orders", "SERVER", 1, 2, 0, "", 0, 1, {})
+SPAN = TraceSpan("publish orders", "SERVER", 1, 2, 0, "", 0, 1, {})
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
 values = texts | st.integers(-(2**63), 2**63 - 1) | st.lists(texts, max_size=3)
 spans = st.builds(
-    Span,
+    TraceSpan,
     texts,
     st.sampled_from(sorted(KINDS)),
     st.integers(1, 2**128 - 1),
@@ -34,13 +34,13 @@ spans = st.builds(
 
 
 @given(st.lists(spans, max_size=20), st.dictionaries(texts, texts, max_size=3))
-def test_what_is_written_is_read_by_others(sent: list[Span], resource: dict[str, str]) -> None:
+def test_what_is_written_is_read_by_others(sent: list[TraceSpan], resource: dict[str, str]) -> None:
     (told,) = ExportTraceServiceRequest.FromString(request(resource, sent)).resource_spans
     assert {each.key: each.value.string_value for each in told.resource.attributes} == resource
     (scope,) = told.scope_spans
     assert scope.scope.name == "leveret"
     read = [
-        Span(
+        TraceSpan(
             each.name,
             next(name for name, kind in KINDS.items() if kind == each.kind),
             int.from_bytes(each.trace_id, "big"),

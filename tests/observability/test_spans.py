@@ -5,10 +5,10 @@ import threading
 import pytest
 
 from leveret.observability import spans as telling
-from leveret.observability.spans import BATCH_MAX, Span, Spans
+from leveret.observability.spans import BATCH_MAX, Spans, TraceSpan
 from tests.waiting import PATIENCE_S
 
-SPAN = Span("publish orders", "SERVER", 1, 2, 0, "", 0, 1, {})
+SPAN = TraceSpan("publish orders", "SERVER", 1, 2, 0, "", 0, 1, {})
 
 
 @pytest.fixture(autouse=True)
@@ -22,12 +22,12 @@ class Collecting:
     """A sender that can be held up and can fail."""
 
     def __init__(self, succeeds: bool = True) -> None:
-        self.sent: list[list[Span]] = []
+        self.sent: list[list[TraceSpan]] = []
         self.gate = threading.Event()
         self.begun = threading.Event()
         self.succeeds = succeeds
 
-    def send(self, spans: list[Span]) -> bool:
+    def send(self, spans: list[TraceSpan]) -> bool:
         self.begun.set()
         self.gate.wait()
         self.sent.append(spans)

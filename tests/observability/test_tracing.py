@@ -57,8 +57,8 @@ def test_a_dead_letter_stays_in_its_trace(collector: Collector) -> None:
         orders.send("x", headers=TRACED)
         orders.receive()[0].reject()
         assert broker.queue("dlq").receive()[0].headers["traceparent"] == TRACED["traceparent"]
-    rejected, buried, delivered = collector.wait_for("reject orders", "publish dlq", "deliver dlq")
-    assert {rejected.trace_id.hex(), buried.trace_id.hex(), delivered.trace_id.hex()} == {TRACE}
+    rejected, dead_lettered, delivered = collector.wait_for("reject orders", "publish dlq", "deliver dlq")
+    assert {rejected.trace_id.hex(), dead_lettered.trace_id.hex(), delivered.trace_id.hex()} == {TRACE}
 
 
 def test_a_message_without_a_context_is_the_first_of_its_trace(collector: Collector) -> None:
@@ -96,7 +96,7 @@ def test_a_collector_that_refuses_costs_spans_and_nothing_else(collector: Collec
     with opened(collector, tracing_ratio=1) as broker:
         broker.queue("orders").send("x")
         assert broker.queue("orders").receive()[0].body == "x"
-        tracer = broker.guard.tracer
+        tracer = broker.runtime.tracer
     assert tracer is not None
     assert tracer.counts == {"exported": 0, "dropped": 2, "avoided": 0}
 
@@ -110,7 +110,7 @@ def test_a_stuck_collector_holds_up_neither_messages_nor_the_end(
         orders = broker.queue("orders")
         orders.send_many([b"x"] * 100)
         assert len(orders.receive(100)) == 100
-        tracer = broker.guard.tracer
+        tracer = broker.runtime.tracer
         assert tracer is not None
         # Of 200 spans four may wait, and four that waited before may be on their way.
         assert tracer.counts["dropped"] >= 192

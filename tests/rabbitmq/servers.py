@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from leveret.core.broker import Broker
-from leveret.server.administration.context import Site
+from leveret.server.administration.context import VerbContext
 from leveret.server.administration.definitions import take_in
 from tests.cluster.cluster import SHARDS, Cluster
 from tests.rabbitmq.definitions import definitions
@@ -44,16 +44,16 @@ def front_of_another() -> Iterator[list[Address]]:
             if cluster.owners[home] == "a":
                 cluster.move(home, "b")
         member = cluster.members["a"]
-        site = Site(member.fronts.broker.guard.core, member.fronts.access)
+        context = VerbContext(member.proxies.broker.runtime.core, member.proxies.access)
         for section, rows in definitions(FRONT_VHOSTS).items():
             if section != "users":  # it has the guest
-                done = cluster.run(member.node.decide(partial(_take_in, site, section, rows)))
+                done = cluster.run(member.node.decide(partial(_take_in, context, section, rows)))
                 assert not done["skipped"]
         yield [("127.0.0.1", member.port, vhost) for vhost in FRONT_VHOSTS]
     finally:
         cluster.close()
 
 
-def _take_in(site: Site, section: str, rows: list[Any], core: Broker) -> dict[str, Any]:
+def _take_in(context: VerbContext, section: str, rows: list[Any], core: Broker) -> dict[str, Any]:
     """Add definitions; `core` is that of the site."""
-    return take_in(site, section, rows)
+    return take_in(context, section, rows)

@@ -23,7 +23,7 @@ NOW_MS = 1_000_000
 
 @pytest.fixture
 def access() -> Access:
-    with leveret.open() as broker, broker.guard as core:
+    with leveret.open() as broker, broker.runtime as core:
         return Access(core, cost=CHEAP)
 
 
@@ -82,13 +82,13 @@ def test_a_deleted_key_and_those_of_a_deleted_user_are_gone(access: Access) -> N
 
 def test_keys_survive_a_restart(tmp_path: Path) -> None:
     with leveret.open(str(tmp_path), **SMALL) as broker:
-        with broker.guard as core:
+        with broker.runtime as core:
             keys = Access(core, cost=CHEAP).api_keys
             key, token = keys.add("guest", ["read:*"], NOW_MS, lifetime_ms=10**9)
             _, gone = keys.add("guest", [], NOW_MS)
             keys.delete(gone.split("_")[1])
         broker.flush()
-    with leveret.open(str(tmp_path), **SMALL) as broker, broker.guard as core:
+    with leveret.open(str(tmp_path), **SMALL) as broker, broker.runtime as core:
         keys = Access(core, cost=CHEAP).api_keys
         assert keys.find(token, NOW_MS) == key
         assert len(keys) == 1

@@ -8,7 +8,7 @@ import pytest
 import leveret
 from leveret.config import ServerOptions
 from leveret.security.access import Access
-from leveret.security.authentication import Authentication, Credentials, Internal, Login
+from leveret.security.authentication import AuthenticatedLogin, Authentication, Credentials, Internal
 from leveret.security.failures import FREE_MAX
 from leveret.security.identity import Identity
 from leveret.security.passwords import Cost, hash_password
@@ -32,15 +32,15 @@ class Fixed:
     def recall(self, given: Credentials, peer: str, now_ms: int) -> Identity | None:
         return self._identity if self.asked and given.password == self._password else None
 
-    def authenticate(self, given: Credentials, peer: str, now_ms: int) -> Login:
+    def authenticate(self, given: Credentials, peer: str, now_ms: int) -> AuthenticatedLogin:
         self.asked += 1
-        return Login(self._identity if given.password == self._password else None, "not the fixed one")
+        return AuthenticatedLogin(self._identity if given.password == self._password else None, "not the fixed one")
 
 
 @pytest.fixture
 def access() -> Iterator[Access]:
     with leveret.open() as broker:
-        with broker.guard as core:
+        with broker.runtime as core:
             made = Access(core, cost=CHEAP)
             made.add_user("alice", hash_password("right", CHEAP), ["monitoring"])
         yield made

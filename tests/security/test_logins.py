@@ -8,7 +8,14 @@ import pytest
 
 from leveret.security import logins as logins_module
 from leveret.security.failures import FREE_MAX
-from leveret.security.logins import RUNNING_MAX, THREADS_MAX, UNDECIDED_PER_ORIGIN_MAX, Attempt, Logins, TooManyLogins
+from leveret.security.logins import (
+    RUNNING_MAX,
+    THREADS_MAX,
+    UNDECIDED_PER_ORIGIN_MAX,
+    LoginAttempt,
+    Logins,
+    TooManyLogins,
+)
 from leveret.security.passwords import Cost
 from leveret.security.users import Users
 from tests.waiting import PATIENCE_S, wait_until
@@ -28,7 +35,7 @@ class Scene:
         self.free = threading.Semaphore(0)
         self.failed: list[Exception] = []
 
-    def attempt(self, host: str, user: str, name: str | None = None) -> Attempt:
+    def attempt(self, host: str, user: str, name: str | None = None) -> LoginAttempt:
         said = name or f"{host} {user}"
 
         def decide() -> str:

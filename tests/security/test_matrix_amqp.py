@@ -55,7 +55,7 @@ REQUESTS: dict[str, Request] = {
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     """A single server, and a node of a cluster, with a user whose permissions a case says."""
     made: World = request.param()
-    with made.broker.guard:
+    with made.broker.runtime:
         made.access.add_user("ann", hash_password("secret", CHEAP))
     yield made
     made.close()
@@ -74,7 +74,7 @@ def restore(world: World) -> None:
 
 def permit(world: World, case: Case) -> None:
     """Give the user the permissions of a case."""
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.set_permission("ann", "/", *case.triple)
         if case.topic is not None:
             world.access.set_topic_permission("ann", "/", "events", case.topic, case.topic)

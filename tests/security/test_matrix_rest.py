@@ -13,7 +13,7 @@ from leveret.ingest.row_groups import constant
 from leveret.protocols.rest.api import OPERATIONS as ROWS
 from leveret.security.authorisation import OPERATIONS, admit
 from leveret.security.identity import Identity
-from tests.ingest.batches import piece
+from tests.ingest.batches import row_group
 from tests.protocols.rest.test_security import BODIES, NAMES, line
 from tests.protocols.rest.world import RestWorld
 from tests.security.matrix import TAGS, Ask, Case, cases, tag_allows
@@ -67,9 +67,9 @@ MORE: dict[Key, tuple[Any, list[Ask]]] = {
         {"type": "topic", "arguments": {"alternate-exchange": "alternate"}},
         [Ask("exchange.declare", exchange="events", alternate_exchange="alternate")],
     ),
-    (*STAGE, "queue"): (piece([b"x"]), [Ask("ingest.stage"), Ask("queue.send", queue="orders")]),
+    (*STAGE, "queue"): (row_group([b"x"]), [Ask("ingest.stage"), Ask("queue.send", queue="orders")]),
     (*STAGE, "exchange"): (
-        piece([b"x"], constant("exchange", "events"), constant("routing_key", "a.b")),
+        row_group([b"x"], constant("exchange", "events"), constant("routing_key", "a.b")),
         [Ask("ingest.stage"), Ask("basic.publish", exchange="events")],
     ),
     (*COMMIT, "queue"): ({**EMPTY, "queue": "orders"}, [Ask("ingest.stage"), Ask("queue.send", queue="orders")]),
@@ -99,7 +99,7 @@ class Matrix(RestWorld):
         """Make what earlier cases have deleted or changed."""
         broker = self.broker
         for name in ("orders", "clicks"):
-            with suppress(LeveretError, KeyError), broker.guard as core:
+            with suppress(LeveretError, KeyError), broker.runtime as core:
                 core.delete_queue(core.topology.vhost("/").queues[name])
         broker.queue("dlq")
         broker.queue("orders", dead_letter="dlq")
@@ -110,7 +110,7 @@ class Matrix(RestWorld):
 
     def permit(self, case: Case) -> None:
         """Give the user the permissions of a case."""
-        with self.broker.guard:
+        with self.broker.runtime:
             for clear in (self.access.clear_permission, self.access.clear_topic_permission):
                 with suppress(LeveretError):
                     clear("one", "/")
@@ -124,7 +124,7 @@ class Matrix(RestWorld):
 def world(tmp_path: Path) -> Iterator[Matrix]:
     """A server with a data directory, which bulk ingest needs."""
     with leveret.open(str(tmp_path)) as broker, Matrix(broker) as running:
-        with broker.guard:
+        with broker.runtime:
             for tag in ("one", *TAGS[1:]):
                 running.access.add_user(tag, "", [] if tag == "one" else [tag])
         yield running

@@ -95,7 +95,7 @@ class Matrix(Guarded):
 
     def restore(self) -> None:
         """Make what earlier cases have deleted or changed."""
-        with self.broker.guard as core:
+        with self.broker.runtime as core:
             for name in ("new", "orders", "dlq"):
                 found = self.account.queues.find(name)
                 if found is not None:
@@ -107,7 +107,7 @@ class Matrix(Guarded):
 
     def allow(self, case: Case) -> None:
         """Give the user the permissions of a case."""
-        with self.broker.guard:
+        with self.broker.runtime:
             with suppress(LeveretError):
                 self.access.clear_permission("ada", "/")
             if case.patterns is not None:

@@ -29,10 +29,10 @@ class Home:
 
     def crash(self) -> leveret.Broker:
         """Lose what is not on disk, as a killed process does, and open again."""
-        guard = self.broker.guard
-        assert guard.store is not None
-        guard.store.abandon()
-        guard.store = None  # the directory has another owner from now on
+        runtime = self.broker.runtime
+        assert runtime.store is not None
+        runtime.store.abandon()
+        runtime.store = None  # the directory has another owner from now on
         return self.restart()
 
 

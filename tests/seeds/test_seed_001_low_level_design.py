@@ -37,7 +37,7 @@ def test_every_property_of_a_message_survives_a_crash(home: Home) -> None:
         app_id="shop",
     )
     home.broker.queue("queue")
-    with home.broker.guard as core:
+    with home.broker.runtime as core:
         core.publish_through("/", "", "queue", properties, b"opaque \x00\xff")
     home.broker.flush()
     (message,) = home.crash().queue("queue").receive()

@@ -5,7 +5,7 @@ import sys
 
 import leveret
 from leveret.security.access import Access
-from leveret.server.administration.context import Site
+from leveret.server.administration.context import VerbContext
 from leveret.server.control import ControlServer, durably
 from tests.durability.children import say
 
@@ -13,9 +13,9 @@ from tests.durability.children import say
 async def serve(directory: str) -> None:
     """Listen for ever."""
     with leveret.open(directory, spare_bytes=0, disk_free_min_bytes=0) as broker:
-        with broker.guard as core:
-            site = Site(core, Access(core, default_user=None))
-        await ControlServer(durably(broker.guard), site, directory).start()
+        with broker.runtime as core:
+            context = VerbContext(core, Access(core, default_user=None))
+        await ControlServer(durably(broker.runtime), context, directory).start()
         say("listening")
         await asyncio.Event().wait()
 

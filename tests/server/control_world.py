@@ -8,7 +8,7 @@ from typing import Any
 import leveret
 from leveret.security.access import Access
 from leveret.security.passwords import Cost, hash_password
-from leveret.server.administration.context import Site
+from leveret.server.administration.context import VerbContext
 from leveret.server.control import ControlServer, durably
 from tests.waiting import PATIENCE_S
 
@@ -23,10 +23,10 @@ class Served:
     def __init__(self, directory: Path) -> None:
         self.directory = str(directory)
         self.broker = leveret.open(directory, **SMALL)
-        with self.broker.guard as core:
+        with self.broker.runtime as core:
             self.access = Access(core, cost=CHEAP)
-            self.site = Site(core, self.access, lambda: {"pid": 4711})
-        self.control = ControlServer(durably(self.broker.guard), self.site, self.directory)
+            self.context = VerbContext(core, self.access, lambda: {"pid": 4711})
+        self.control = ControlServer(durably(self.broker.runtime), self.context, self.directory)
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever)
         self._thread.start()

@@ -21,7 +21,7 @@ from leveret.core.errors import InvalidArgument
 from leveret.observability.audit import Audit
 from leveret.observability.chain import hash_of
 from leveret.server.audit_forward import forwarder_of, place_of
-from leveret.server.syslog import Place
+from leveret.server.syslog import SyslogAddress
 from tests.protocols.management.scene import Api
 from tests.server.certificates import Authority
 from tests.server_process import ServerProcess
@@ -248,13 +248,13 @@ def test_rows_that_the_disk_does_not_take_are_forwarded(endpoint: Any, tmp_path:
 @pytest.mark.parametrize(
     ("url", "place"),
     [
-        ("syslog://logs.example.org", Place("syslog", "logs.example.org", 514)),
-        ("syslog+tcp://[::1]:1514", Place("syslog+tcp", "::1", 1514)),
-        ("syslog+tls://logs.example.org/", Place("syslog+tls", "logs.example.org", 6514)),
-        ("syslog+unix:///dev/log", Place("syslog+unix", "/dev/log")),
+        ("syslog://logs.example.org", SyslogAddress("syslog", "logs.example.org", 514)),
+        ("syslog+tcp://[::1]:1514", SyslogAddress("syslog+tcp", "::1", 1514)),
+        ("syslog+tls://logs.example.org/", SyslogAddress("syslog+tls", "logs.example.org", 6514)),
+        ("syslog+unix:///dev/log", SyslogAddress("syslog+unix", "/dev/log")),
     ],
 )
-def test_where_a_syslog_server_is(url: str, place: Place) -> None:
+def test_where_a_syslog_server_is(url: str, place: SyslogAddress) -> None:
     assert place_of(url) == place
 
 

@@ -56,7 +56,7 @@ class Client:
 @pytest.fixture
 def server(tmp_path: Path, authority: Authority) -> Iterator[ServerProcess]:
     own = authority.issue("localhost", file="server")
-    with leveret.open(tmp_path / "data") as broker, broker.guard as core:
+    with leveret.open(tmp_path / "data") as broker, broker.runtime as core:
         access = Access(core, ("guest", "guest"))
         access.add_user("alice", "", ["administrator"])
         access.set_permission("alice", "/", ".*", ".*", ".*")

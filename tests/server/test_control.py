@@ -183,7 +183,7 @@ def test_a_request_without_a_verb_is_refused(served: Served, line: bytes) -> Non
 
 
 def test_a_fault_of_ours_is_answered_and_the_socket_goes_on(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(VERBS, "users.list", lambda site: 1 / 0)
+    monkeypatch.setitem(VERBS, "users.list", lambda context: 1 / 0)
     with connect(served.directory) as operator:
         with pytest.raises(LeveretError, match="log says why"):
             operator.call("users.list")
@@ -295,7 +295,7 @@ def test_a_directory_with_other_files_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_vhost_with_messages_goes_only_when_forced(served: Served) -> None:
-    with served.broker.guard as core:
+    with served.broker.runtime as core:
         core.declare_vhost("team")
         queue = core.declare_queue("team", "q")
         core.send(queue, b"\0" * 14, 14)

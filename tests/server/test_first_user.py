@@ -73,10 +73,10 @@ def test_which_user_is_the_first(
 
 def start(broker: leveret.Broker, folder: Path, listening: Sockets) -> Access:
     """What a server does about users when it starts."""
-    with broker.guard as core:
+    with broker.runtime as core:
         access = Access(core, None, CHEAP)
     options = ServerOptions(data=str(folder))
-    asyncio.run(make_first_user(options, listening, access, durably(broker.guard)))
+    asyncio.run(make_first_user(options, listening, access, durably(broker.runtime)))
     return access
 
 
@@ -122,7 +122,7 @@ def test_who_has_only_guest_is_told_how_to_add_an_administrator(
         (record,) = (each for each in caplog.records if each.message == "no administrator for other machines")
         assert "leveret users add NAME --tags administrator" in record.__dict__["fields"]["advice"]
         assert [user.name for user in access.users] == ["guest"], "nobody is let in silently"
-        with broker.guard:
+        with broker.runtime:
             access.add_user("ada", hash_password("a password", CHEAP), ["administrator"])
         caplog.clear()
         with caplog.at_level(logging.WARNING):
@@ -134,7 +134,7 @@ def test_a_node_that_was_not_the_first_prints_and_keeps_nothing(
     bound: ExitStack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with leveret.open() as broker:
-        with broker.guard as core:
+        with broker.runtime as core:
             access = Access(core, None, CHEAP)
 
         async def decide(verb: object) -> bool:
@@ -156,11 +156,11 @@ def test_a_server_with_a_name_and_no_password(tmp_path: Path) -> None:
 
 def test_a_default_password_that_is_too_short_is_refused(bound: ExitStack, tmp_path: Path) -> None:
     with leveret.open() as broker:
-        with broker.guard as core:
+        with broker.runtime as core:
             access = Access(core, None, CHEAP)
         options = ServerOptions(data=str(tmp_path), default_user="root", default_password="short")
         with pytest.raises(InvalidArgument, match="default_password: the password has 5 characters, the minimum is 8"):
-            asyncio.run(make_first_user(options, sockets(bound, ANYWHERE), access, durably(broker.guard)))
+            asyncio.run(make_first_user(options, sockets(bound, ANYWHERE), access, durably(broker.runtime)))
         assert not len(access.users)
 
 

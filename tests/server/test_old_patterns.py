@@ -20,7 +20,7 @@ POLICY = {"priority": 0, "apply-to": "queues", "definition": {"max-length": 7}, 
 
 def write_old(path: Path) -> None:
     """Write what older versions journaled for these definitions."""
-    with leveret.open(str(path)) as broker, broker.guard as core:
+    with leveret.open(str(path)) as broker, broker.runtime as core:
         access = Access(core, cost=CHEAP)
         access.add_user("ann", hash_password("secret", CHEAP), ["administrator"])
         for name, pattern in (("old", BACKTRACKING), ("possessive", "o++"), ("good", "^orders$")):

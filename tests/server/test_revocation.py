@@ -29,7 +29,7 @@ REFUSED = (pika.exceptions.AMQPError, OSError)
 @pytest.fixture
 def flags(tmp_path: Path, authority: Authority) -> list[str]:
     own = authority.issue("localhost", file="server")
-    with leveret.open(tmp_path / "data") as broker, broker.guard as core:
+    with leveret.open(tmp_path / "data") as broker, broker.runtime as core:
         access = Access(core, ("guest", "guest"))
         for name in ("alice", "bob"):
             access.add_user(name, "")

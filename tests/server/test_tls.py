@@ -25,7 +25,7 @@ def identity(authority: Authority) -> Identity:
 @pytest.fixture
 def secure(tmp_path: Path, authority: Authority, identity: Identity) -> Iterator[ServerProcess]:
     flags = ["--amqps-port", "0", "--tls-cert", str(identity.cert), "--tls-key", str(identity.key)]
-    with leveret.open(tmp_path / "data") as broker, broker.guard as core:
+    with leveret.open(tmp_path / "data") as broker, broker.runtime as core:
         access = Access(core, ("guest", "guest"))
         access.add_user("alice", "")
         access.set_permission("alice", "/", ".*", ".*", ".*")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import leveret
 from leveret.core.errors import LeveretError
 from leveret.security.access import Access
-from leveret.server.administration.context import Site
+from leveret.server.administration.context import VerbContext
 from leveret.server.administration.exports import EXPORTS
 from leveret.server.administration.verbs import VERBS, call
 from tests.server.control_world import CHEAP
@@ -58,30 +58,32 @@ IMPORTED = st.one_of(
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
+def context() -> Iterator[VerbContext]:
     """A broker in memory; what one example leaves behind is there for the next."""
     with leveret.open(clock=leveret.ManualClock()) as broker:
-        core = broker.guard.core
-        site = Site(core, Access(core, cost=CHEAP))
-        site.access.declare_vhost("team")
+        core = broker.runtime.core
+        context = VerbContext(core, Access(core, cost=CHEAP))
+        context.access.declare_vhost("team")
         core.declare_queue("team", "q")
         core.declare_queue("team", "s", {"x-queue-type": "stream"})
         core.declare_exchange("team", "x", "topic")
-        yield site
+        yield context
 
 
 @settings(max_examples=300)
 @given(request=REQUESTS)
-def test_whatever_is_asked_for_is_answered(site: Site, request: tuple[str, dict[str, Any]]) -> None:
+def test_whatever_is_asked_for_is_answered(context: VerbContext, request: tuple[str, dict[str, Any]]) -> None:
     with suppress(LeveretError):
-        json.dumps(call(site, *request))
+        json.dumps(call(context, *request))
 
 
 @settings(max_examples=300)
 @given(imported=IMPORTED)
-def test_whatever_is_imported_is_answered_and_can_be_exported(site: Site, imported: tuple[str, list[Any]]) -> None:
+def test_whatever_is_imported_is_answered_and_can_be_exported(
+    context: VerbContext, imported: tuple[str, list[Any]]
+) -> None:
     section, objects = imported
-    became = call(site, "definitions.import", {"section": section, "objects": objects})
+    became = call(context, "definitions.import", {"section": section, "objects": objects})
     assert became["imported"] + len(became["skipped"]) == len(objects)
     for each in EXPORTS:
-        json.dumps(call(site, "definitions.export", {"section": each}))
+        json.dumps(call(context, "definitions.export", {"section": each}))

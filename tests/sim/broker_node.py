@@ -7,14 +7,14 @@ from leveret.core.broker import Broker
 from leveret.core.held import Held
 from leveret.core.queue import Queue
 from leveret.core.restore import Restorer
-from leveret.storage.encryption import KEY_BYTES, Keys
+from leveret.storage.encryption import KEY_BYTES, MasterKeys
 from leveret.storage.journal.journal import FileJournal
 from tests.sim.broker_checker import Records
 from tests.sim.digest import Digest, digest_of
 from tests.sim.node import OPTIONS, Life, options_with
 from tests.sim.simdisk import SimDisk
 
-ENCRYPTED = options_with(Keys(bytes(KEY_BYTES)))
+ENCRYPTED = options_with(MasterKeys(bytes(KEY_BYTES)))
 
 
 class Lease:

@@ -57,13 +57,13 @@ class History(Generic[S]):
     def __init__(self, start: S) -> None:
         self.sealed: list[tuple[int, S]] = [(0, start)]
 
-    def seal(self, frame: int, state: S) -> None:
+    def seal(self, batch: int, state: S) -> None:
         """Everything that makes this state is in this frame or an earlier one."""
-        self.sealed.append((frame, state))
+        self.sealed.append((batch, state))
 
-    def confirm(self, frame: int) -> None:
+    def confirm(self, batch: int) -> None:
         """The journal says that this frame is durable: nothing older may be found any more."""
-        while len(self.sealed) > 1 and self.sealed[1][0] <= frame:
+        while len(self.sealed) > 1 and self.sealed[1][0] <= batch:
             del self.sealed[0]
 
     def check(self, found: S) -> list[Finding]:

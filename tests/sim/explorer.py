@@ -81,7 +81,7 @@ class Explorer:
 
     def _crash(self, disk: SimDisk, history: History[Any], depth: int) -> None:
         """Cut the power, or kill the process; recover, and now and then go on from there and crash again."""
-        moment = (disk, disk.calls, [frame for frame, _ in history.sealed])
+        moment = (disk, disk.calls, [batch for batch, _ in history.sealed])
         if self.points >= self.points_max or (disk.clean and moment == self.moment):
             return
         self.moment = moment

@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Callable
 from contextlib import nullcontext
 
-from leveret.core.ports import State
-from leveret.storage.encryption import Keys
+from leveret.core.ports import JournaledState
+from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.files.store import FileStore
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.options import JournalOptions
@@ -22,7 +22,7 @@ OPTIONS = JournalOptions(segment_bytes=1 << 10, cache_bytes=1, spare_bytes=1 << 
 """Segments of a few frames; no cache, so that messages are read back from the disk."""
 
 
-def options_with(keys: Keys) -> JournalOptions:
+def options_with(keys: MasterKeys) -> JournalOptions:
     """The same options, encrypted."""
     return dataclasses.replace(OPTIONS, keys=keys)
 
@@ -47,7 +47,12 @@ class Life:
     salvage = False
 
     def open(
-        self, disk: SimDisk, journal: FileJournal, state: State, clock: Callable[[], int], options: JournalOptions
+        self,
+        disk: SimDisk,
+        journal: FileJournal,
+        state: JournaledState,
+        clock: Callable[[], int],
+        options: JournalOptions,
     ) -> None:
         """Recover what the disk holds into a state."""
         self.journal = journal

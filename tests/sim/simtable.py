@@ -16,7 +16,7 @@ from random import Random
 
 from leveret.storage.disk import Bytes
 from leveret.storage.journal.postgres.stream_table import StreamChange
-from leveret.storage.journal.postgres.table import FIRST_START, Row, Shard, Unknown
+from leveret.storage.journal.postgres.table import FIRST_START, SegmentRow, ShardRow, Unknown
 
 GHOSTS_MAX = 4
 
@@ -35,8 +35,8 @@ class Fate(Enum):
 class Content:
     """The tables of one shard at one time; every commit makes a new one."""
 
-    shard: Shard
-    rows: tuple[tuple[int, Row], ...] = ()
+    shard: ShardRow
+    rows: tuple[tuple[int, SegmentRow], ...] = ()
     """With the epoch in which each was appended."""
     checkpoints: tuple[tuple[str, bytes], ...] = ()
     streams: tuple[StreamChange, ...] = ()
@@ -48,7 +48,7 @@ class Content:
 
 Change = Callable[[Content], Content | None]
 """From what there is to what there is then; None: no row was touched."""
-EMPTY = Content(Shard(0, "", 0, 0, 1, "", ""))
+EMPTY = Content(ShardRow(0, "", 0, 0, 1, "", ""))
 
 
 class SimDatabase:
@@ -107,7 +107,7 @@ class SimTable:
         self._trusting = trusting
         self._epoch = 0
 
-    def takeover(self, epoch: int | None, owner: str, meta: str) -> Shard | None:
+    def takeover(self, epoch: int | None, owner: str, meta: str) -> ShardRow | None:
         now = self._database.content.shard
         taken = now.epoch + 1 if epoch is None else epoch
 
@@ -121,17 +121,17 @@ class SimTable:
         self._epoch = taken
         return None if after is None else after.shard
 
-    def barrier(self) -> Shard | None:
+    def barrier(self) -> ShardRow | None:
         after = self._run_owned(lambda content: content)
         return None if after is None else after.shard
 
-    def shard(self) -> Shard:
+    def shard(self) -> ShardRow:
         return self._database.content.shard
 
     def set_meta(self, meta: str) -> bool:
         return self._run_owned(lambda content: content.changed(meta=meta)) is not None
 
-    def begin(self, row: Row) -> bool:
+    def begin(self, row: SegmentRow) -> bool:
         def change(content: Content) -> Content | None:
             if content.shard.segment != row.segment - 1:
                 return None
@@ -139,7 +139,7 @@ class SimTable:
 
         return self._run_owned(change) is not None
 
-    def append(self, row: Row) -> bool:
+    def append(self, row: SegmentRow) -> bool:
         stored = row._replace(data=bytes(row.data))
 
         def change(content: Content) -> Content | None:
@@ -149,7 +149,7 @@ class SimTable:
 
         return self._run_owned(change) is not None
 
-    def rows(self, segment: int, start: int, size: int) -> list[Row]:
+    def rows(self, segment: int, start: int, size: int) -> list[SegmentRow]:
         rows = [row for row in self._segment(segment) if start <= row.start < start + size and row.start > FIRST_START]
         return sorted(rows, key=lambda row: row.start)
 
@@ -160,7 +160,7 @@ class SimTable:
         whole = b"".join(bytes(row.data) for row in sorted(self._segment(segment), key=lambda row: row.start))
         return offset, whole[offset : offset + size]
 
-    def frame(self, segment: int, offset: int) -> Row | None:
+    def batch(self, segment: int, offset: int) -> SegmentRow | None:
         before = [row for row in self._segment(segment) if row.start <= offset]
         return max(before, key=lambda row: row.start, default=None)
 
@@ -191,7 +191,7 @@ class SimTable:
     def close(self) -> None:
         pass
 
-    def _segment(self, segment: int) -> list[Row]:
+    def _segment(self, segment: int) -> list[SegmentRow]:
         return [row for _, row in self._database.content.rows if row.segment == segment]
 
     def _run(self, change: Change) -> Content | None:
@@ -203,7 +203,7 @@ class SimTable:
         return self._run(lambda content: change(content) if content.shard.epoch == epoch else None)
 
 
-def with_row(content: Content, row: Row) -> Content:
+def with_row(content: Content, row: SegmentRow) -> Content:
     """One row more; no two begin at the same place."""
     assert all((old.segment, old.start) != (row.segment, row.start) for _, old in content.rows), "a row is there"
     rows = (*content.rows, (content.shard.epoch, row))

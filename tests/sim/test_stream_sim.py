@@ -15,10 +15,10 @@ from leveret.core.errors import DamagedJournal, Fenced
 from leveret.core.properties import Properties, content
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.options import JournalOptions
-from leveret.storage.journal.postgres.store import Claim, TableStore
+from leveret.storage.journal.postgres.store import TableStore, Takeover
 from leveret.storage.journal.postgres.stream_table import SegmentKey, StoredSegment
 from leveret.storage.stream.options import StreamOptions
-from leveret.storage.stream.postgres.directory import TableHome
+from leveret.storage.stream.postgres.directory import TableStreamDirectories
 from leveret.storage.stream.recorder import StreamRecorder
 from leveret.storage.stream.store import StreamStore
 from tests.sim.contest import Contest
@@ -80,12 +80,12 @@ class Process:
             threading.Lock(),
             lambda: self.now_ms,
             JournalOptions(segment_bytes=1 << 10),
-            claim=Claim(owner),
+            claim=Takeover(owner),
             threaded=False,
             on_failure=lambda error: None,
             pause=simulation.pause,
         )
-        home = TableHome(SimStreams(simulation.database), self.store.questions)
+        home = TableStreamDirectories(SimStreams(simulation.database), self.store.questions)
         self.store.store_beside(home.changes)
         self.streams = StreamStore(self.core, home, StreamOptions(checkpoint_bytes=2 << 10))
         self.store.commit.companion = self.streams

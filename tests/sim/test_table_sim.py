@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leveret.storage.journal.postgres.store import Claim
+from leveret.storage.journal.postgres.store import Takeover
 from tests.sim.contest import Contest
 from tests.sim.mistake import is_found
 from tests.sim.simtable import SimTable
@@ -25,7 +25,7 @@ class Simulation(Contest[TableWorld]):
         self.acked: set[bytes] = set()
 
     def open(self, owner: str) -> TableWorld:
-        table, claim = SimTable(self.database, self.trusting), Claim(owner)
+        table, claim = SimTable(self.database, self.trusting), Takeover(owner)
         return TableWorld(table, claim=claim, pause=self.pause, segment_bytes=1 << 10, cache_bytes=1)
 
     def act(self, process: TableWorld) -> None:

@@ -108,7 +108,7 @@ def bodies(rows: int) -> list[bytes]:
 
 
 @contextmanager
-def site(source: str, sink: str, batches: int, **options: str) -> Iterator[Site]:
+def context(source: str, sink: str, batches: int, **options: str) -> Iterator[Site]:
     """A server with a stream or queue `in` that has something, and one `out` that has nothing."""
     rows = batches * BATCH_ROWS
     with tempfile.TemporaryDirectory(prefix="leveret-kills-") as name, ServerProcess(Path(name)) as server:
@@ -142,7 +142,7 @@ def wait(driver: subprocess.Popen[bytes], happened: Callable[[], object]) -> boo
 def kill_drivers(source: str, sink: str, kills: int, chance: random.Random) -> Line:
     """Kill a driver when it has noted what a batch is to read, before it notes that the batch is done."""
     between = 0
-    with site(source, sink, kills + 2) as here:
+    with context(source, sink, kills + 2) as here:
         for _ in range(kills):
             known = here.batches("offsets")
             with here.running() as driver:
@@ -155,7 +155,7 @@ def kill_drivers(source: str, sink: str, kills: int, chance: random.Random) -> L
 
 def restart_servers(source: str, sink: str, kills: int, chance: random.Random) -> Line:
     """Kill the server amid a query that goes on, and start it again at the same place."""
-    with site(source, sink, kills + 2) as here, here.running() as driver:
+    with context(source, sink, kills + 2) as here, here.running() as driver:
         port = str(here.server.ports["http"])
         restarts = 0
         for number in range(1, kills + 1):
@@ -171,7 +171,7 @@ def restart_servers(source: str, sink: str, kills: int, chance: random.Random) -
 
 def kill_executors(master: str, source: str, sink: str) -> Line:
     """Kill an executor of a cluster that is amid a task; Spark runs the task again."""
-    with site(source, sink, 1) as here:
+    with context(source, sink, 1) as here:
         notes = Path(here.query.checkpoint).parent / "notes"
         query = replace(here.query, master=master, settings=CLUSTER, notes=str(notes), slow_s=SLOW_S)
         here = replace(here, query=query)
@@ -185,7 +185,7 @@ def kill_executors(master: str, source: str, sink: str) -> Line:
 
 def speculate(master: str, source: str, sink: str) -> Line:
     """Let Spark run a second copy of a task that is slow."""
-    with site(source, sink, 1, minPartitions="4") as here:
+    with context(source, sink, 1, minPartitions="4") as here:
         notes = Path(here.query.checkpoint).parent / "notes"
         settings = CLUSTER | SPECULATION
         here = replace(

@@ -51,7 +51,7 @@ def counted(rows: list[dict[str, Any]], *columns: str) -> Counter[tuple[Any, ...
 
 def archived_with(salt: int) -> manifests.Manifest:
     """The manifest of an archive that has the first segment, with this salt."""
-    return manifests.Manifest(1, (), {0: manifests.Journal(first=1, last=1, salt=salt)})
+    return manifests.Manifest(1, (), {0: manifests.ArchivedJournal(first=1, last=1, salt=salt)})
 
 
 class Killed(Exception):

@@ -10,14 +10,14 @@ from pyspark.sql import functions as F
 from leveret.core.errors import InvalidArgument
 from leveret.spark.columns import spark_schema
 from leveret.spark.events import EVENTS
-from leveret.spark.generate import Traffic, events, messages, queue_names
+from leveret.spark.generate import TrafficVolume, events, messages, queue_names
 from leveret.spark.lifecycle import lifecycle
 from leveret.spark.plan import observed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TRAFFIC = Traffic(3_000, queues=10, days=2, failures=0.2)
+TRAFFIC = TrafficVolume(3_000, queues=10, days=2, failures=0.2)
 
 
 def test_the_events_of_a_workload_are_those_of_a_broker(spark: SparkSession) -> None:
@@ -56,13 +56,13 @@ def test_the_events_of_a_workload_are_those_of_a_broker(spark: SparkSession) -> 
 
 
 def test_messages_to_publish_fit_the_queues(spark: SparkSession) -> None:
-    rows = messages(spark, Traffic(100, queues=3)).collect()
+    rows = messages(spark, TrafficVolume(100, queues=3)).collect()
     assert len({row["message_id"] for row in rows}) == 100
-    assert {row["routing_key"] for row in rows} <= set(queue_names(Traffic(100, queues=3)))
+    assert {row["routing_key"] for row in rows} <= set(queue_names(TrafficVolume(100, queues=3)))
     assert all(bytes(row["value"]).startswith(b'{"number": ') and bytes(row["value"]).endswith(b'"}') for row in rows)
 
 
 @pytest.mark.parametrize("wrong", [{"messages": 0}, {"queues": 0}, {"failures": 0.9}, {"days": 0}])
 def test_a_workload_that_cannot_be_made_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument, match=next(iter(wrong))):
-        Traffic(**({"messages": 1} | wrong))
+        TrafficVolume(**({"messages": 1} | wrong))

@@ -15,10 +15,10 @@ from pyspark.sql.types import StructType
 
 from leveret.core.errors import DamagedJournal, DataLocked, NotFound, UnknownFormat
 from leveret.spark import manifest as manifests
-from leveret.spark.manifest import File, Journal, Manifest, manifest_name, read_manifest
+from leveret.spark.manifest import ArchivedJournal, File, Manifest, manifest_name, read_manifest
 from leveret.spark.parquet import ParquetReader
 from leveret.spark.scan import TABLES
-from leveret.spark.segments import Names, QueueName
+from leveret.spark.segments import EntityNames, QueueName
 from leveret.spark.source import LeveretSource, PushdownParquetReader
 
 MIDNIGHT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -47,8 +47,8 @@ def archive(tmp_path: Path) -> Path:
         parquet_file(tmp_path, "orders", MIDNIGHT),
         parquet_file(tmp_path, "invoices", MIDNIGHT),
     )
-    names = Names({7: QueueName("/", "orders")}, {3: "worker"})
-    journals = {0: Journal(1, 4, 99, 2, (3,)), 7: Journal(2, 2, 5)}
+    names = EntityNames({7: QueueName("/", "orders")}, {3: "worker"})
+    journals = {0: ArchivedJournal(1, 4, 99, 2, (3,)), 7: ArchivedJournal(2, 2, 5)}
     manifests.commit(str(tmp_path), Manifest(1, files, journals, {"clicks": {"0": 5}}, {7: names}))
     return tmp_path
 
@@ -62,9 +62,9 @@ def rows_of(archive: Path, **options: str) -> list[dict[str, Any]]:
 
 def test_a_manifest_is_read_as_it_was_written(archive: Path) -> None:
     found = read_manifest(str(archive))
-    assert found.journals == {0: Journal(1, 4, 99, 2, (3,)), 7: Journal(2, 2, 5)}
+    assert found.journals == {0: ArchivedJournal(1, 4, 99, 2, (3,)), 7: ArchivedJournal(2, 2, 5)}
     assert found.streams == {"clicks": {"0": 5}}
-    assert found.names == {7: Names({7: QueueName("/", "orders")}, {3: "worker"})}
+    assert found.names == {7: EntityNames({7: QueueName("/", "orders")}, {3: "worker"})}
     assert [(file.date, file.folder, file.rows) for file in found.of("events")] == [
         ("2026-01-01", "orders", 3),
         ("2026-01-02", "orders", 3),
@@ -157,14 +157,14 @@ def test_large_files_are_read_by_tasks_of_their_own(archive: Path) -> None:
 @pytest.mark.parametrize(
     ("journal", "segments", "expected"),
     [
-        (Journal(), [1, 2], Journal(1, 2, 5)),
-        (Journal(), [3, 4], Journal(3, 4, 5, moved_until=9)),
-        (Journal(1, 2, 4), [4, 5], Journal(1, 5, 5, missing=(3,))),
-        (Journal(1, 5, 4, missing=(3,)), [3], Journal(1, 5, 4)),
+        (ArchivedJournal(), [1, 2], ArchivedJournal(1, 2, 5)),
+        (ArchivedJournal(), [3, 4], ArchivedJournal(3, 4, 5, moved_until=9)),
+        (ArchivedJournal(1, 2, 4), [4, 5], ArchivedJournal(1, 5, 5, missing=(3,))),
+        (ArchivedJournal(1, 5, 4, missing=(3,)), [3], ArchivedJournal(1, 5, 4)),
     ],
 )
 def test_the_journal_is_taken_in_as_far_as_it_is_there(
-    journal: Journal, segments: list[int], expected: Journal
+    journal: ArchivedJournal, segments: list[int], expected: ArchivedJournal
 ) -> None:
     assert all(map(journal.wants, segments))
     after = journal.with_segments(segments, 5, 9)

@@ -130,7 +130,9 @@ def test_the_terminal_gets_a_table_and_the_alerts() -> None:
 
 
 def test_lines_stay_inside_of_the_plot() -> None:
-    plot = ElementTree.fromstring(svg.lines("t", ["a", "b", "c"], [svg.Series("s", [0, None, 7.5])], wording.number))
+    plot = ElementTree.fromstring(
+        svg.lines("t", ["a", "b", "c"], [svg.PlotSeries("s", [0, None, 7.5])], wording.number)
+    )
     points = next(element for element in plot if element.tag == "polyline").get("points") or ""
     found = [tuple(map(float, point.split(","))) for point in points.split()]
     assert len(found) == 2

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from leveret.core.errors import InvalidArgument
-from leveret.spark.plan import COSTS, Bases, Figure, Workload, plan, readable
+from leveret.spark.plan import COSTS, Bases, PlanFigure, Workload, plan, readable
 
 # 10 M messages of 10 KB in an hour, three times as many at the peak, processed in 5 s, kept for 7 days.
 SEED = Workload(10e6 / 3600, 10_000, 3, processing_s=5, retention_days=7)
@@ -78,4 +78,4 @@ def test_unknown_costs_are_refused() -> None:
     [(16.8e12, "B", "16.8 TB"), (12_096e12, "B", "12.1 PB"), (0.16, "cores", "0.16 cores"), (2800, "/s", "2.8 k/s")],
 )
 def test_figures_are_readable(value: float, unit: str, text: str) -> None:
-    assert readable(Figure("", value, unit, "", ""))["value"] == text
+    assert readable(PlanFigure("", value, unit, "", ""))["value"] == text

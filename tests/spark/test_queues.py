@@ -13,7 +13,7 @@ import leveret
 from leveret.core.errors import InvalidArgument, InvalidReceipt, NotFound, PreconditionFailed, Unreachable
 from leveret.spark import queues
 from leveret.spark.queues import PushdownBrowseReader, ReservationReader
-from leveret.spark.server import Origin, Server
+from leveret.spark.server import Origin, SparkServer
 from leveret.spark.source import LeveretSource
 from tests.protocols.rest.world import RestWorld
 from tests.waiting import wait_until
@@ -195,7 +195,7 @@ def test_the_process_of_the_driver_keeps_a_reservation(
     reader = query(lease="1s")
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadMaxRows(9))
-    with world.broker.guard as core:
+    with world.broker.runtime as core:
         group = core.reservations.get(core.topology.vhost("/").queues["orders"], "spark")
     for _ in range(3):
         clock.advance(0.9)
@@ -245,7 +245,7 @@ def test_what_the_server_refuses_is_raised_and_one_that_is_away_is_waited_for(wo
     missing = source(world, queue="missing").reader(None)  # type: ignore[arg-type]
     with pytest.raises(NotFound, match="no queue 'missing'"):
         rows(missing, list(missing.partitions()))
-    away = Server(Origin("http://127.0.0.1:1", retry_s=0.2))
+    away = SparkServer(Origin("http://127.0.0.1:1", retry_s=0.2))
     with pytest.raises(Unreachable, match="did not answer for 0 s: cannot connect"):
         away.ask("GET", "/queues")
 
@@ -289,7 +289,7 @@ def test_one_task_has_all_messages_of_a_group_in_their_order(world: RestWorld, q
 
 
 def test_a_queue_of_another_virtual_host_is_read(world: RestWorld, query: Make) -> None:
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.declare_vhost("shop")
         world.access.set_permission("guest", "shop", ".*", ".*", ".*")
     world.ok("PUT /queues/orders?vhost=shop")

@@ -11,9 +11,9 @@ import pytest
 import leveret
 from leveret.core.errors import PreconditionFailed
 from leveret.spark import transfer as transfers
-from leveret.spark.publishing import Broker, Pace
+from leveret.spark.publishing import Pace, SinkBroker
 from leveret.spark.redrive import redrive
-from leveret.spark.replay import Request
+from leveret.spark.replay import ReplayRequest
 from leveret.spark.transfer import Transfer, transfer
 from tests.ingest.conftest import received
 from tests.protocols.rest.world import RestWorld
@@ -39,7 +39,7 @@ def letters(*numbers: int) -> list[bytes]:
 
 
 def test_dead_letters_that_were_chosen_go_back_to_where_they_died(spark: SparkSession, world: RestWorld) -> None:
-    broker = Broker(world.url, world.token)
+    broker = SinkBroker(world.url, world.token)
     with leveret.connect(world.url, token=world.token) as client:
         queue = client.queue("graveyard", declare=False)
         rows = broker.browsed(spark, "graveyard")
@@ -55,8 +55,8 @@ def test_dead_letters_that_are_changed_arrive_once_even_if_it_is_interrupted(
     spark: SparkSession, world: RestWorld, tmp_path: Path
 ) -> None:
     retry = world.broker.queue("retry.orders")
-    request = Request("headers['number'] >= 2", ("routing_key = concat('retry.', routing_key)",))
-    job = Transfer(Broker(world.url, world.token), "graveyard", request)
+    request = ReplayRequest("headers['number'] >= 2", ("routing_key = concat('retry.', routing_key)",))
+    job = Transfer(SinkBroker(world.url, world.token), "graveyard", request)
     checkpoint = str(tmp_path / "checkpoint")
 
     def interrupted(published: int, whole: int) -> None:
@@ -64,7 +64,7 @@ def test_dead_letters_that_are_changed_arrive_once_even_if_it_is_interrupted(
 
     with pytest.raises(ConnectionError):
         transfer(spark, job, checkpoint, Pace(None), 2, interrupted)
-    other = Transfer(job.broker, "graveyard", Request())
+    other = Transfer(job.broker, "graveyard", ReplayRequest())
     with pytest.raises(PreconditionFailed, match="another redrive"):
         transfer(spark, other, checkpoint, Pace(None))
     transfer(spark, job, checkpoint, Pace(1_000), batch_rows=2)

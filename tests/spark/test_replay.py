@@ -13,8 +13,8 @@ import pytest
 import leveret
 from leveret.core.errors import DamagedJournal, DataLocked, InvalidArgument, PreconditionFailed
 from leveret.spark.edits import Aim
-from leveret.spark.publishing import Broker, Pace
-from leveret.spark.replay import Request, dry_run, prepared, replay
+from leveret.spark.publishing import Pace, SinkBroker
+from leveret.spark.replay import ReplayRequest, dry_run, prepared, replay
 from leveret.spark.tables import read_table
 from leveret.storage.disk import Disk
 from tests.protocols.rest.world import RestWorld
@@ -22,14 +22,16 @@ from tests.protocols.rest.world import RestWorld
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-REQUEST = Request("queue = 'graveyard' and headers['number'] >= 2", ("routing_key = concat('retry.', routing_key)",))
+REQUEST = ReplayRequest(
+    "queue = 'graveyard' and headers['number'] >= 2", ("routing_key = concat('retry.', routing_key)",)
+)
 
 
 class LostAnswer:
     """Publishes to a real broker, and forgets once that it did so."""
 
     def __init__(self, world: RestWorld, forgotten: int) -> None:
-        self._broker = Broker(world.url, world.token)
+        self._broker = SinkBroker(world.url, world.token)
         self._forgotten: int | None = forgotten
 
     def __call__(self, rows: DataFrame, sink: str, batch: int) -> None:
@@ -67,7 +69,7 @@ def test_a_replay_that_is_interrupted_publishes_every_message_once(
     def told(done: int, whole: int) -> None:
         shares.append((done, whole))
 
-    def run(request: Request = REQUEST) -> int:
+    def run(request: ReplayRequest = REQUEST) -> int:
         return replay(messages, request, str(tmp_path / "checkpoint"), publish, Pace(None), 2, told).published
 
     with pytest.raises(ConnectionError):
@@ -82,12 +84,12 @@ def test_a_replay_that_is_interrupted_publishes_every_message_once(
 
 
 def test_a_checkpoint_is_of_one_replay_and_one_process(messages: DataFrame, tmp_path: Path) -> None:
-    def run(request: Request = REQUEST) -> int:
+    def run(request: ReplayRequest = REQUEST) -> int:
         return replay(messages, request, str(tmp_path), lambda rows, sink, batch: None, Pace(None)).published
 
     assert run() == 5
     with pytest.raises(PreconditionFailed, match="another replay"):
-        run(Request("true"))
+        run(ReplayRequest("true"))
     disk = Disk(tmp_path)
     disk.lock()
     with pytest.raises(DataLocked):
@@ -103,12 +105,12 @@ def test_a_dry_run_tells_what_would_go_where(messages: DataFrame) -> None:
     assert (found.messages, found.without_body) == (5, 0)
     assert found.targets == [{"exchange": "", "routing_key": "retry.orders", "messages": 5}]
     assert found.sample[0]["body"] == "order 2"
-    aimed = dry_run(messages, Request("queue = 'graveyard'", aim=Aim(exchange="again"), limit=3))
+    aimed = dry_run(messages, ReplayRequest("queue = 'graveyard'", aim=Aim(exchange="again"), limit=3))
     assert aimed.targets == [{"exchange": "again", "routing_key": "graveyard", "messages": 3}]
 
 
 def test_what_brokers_wrote_into_messages_is_not_published_again(messages: DataFrame) -> None:
-    (row,) = prepared(messages, Request(REQUEST.where, limit=1)).collect()
+    (row,) = prepared(messages, ReplayRequest(REQUEST.where, limit=1)).collect()
     assert row["headers"] == {"number": "2"}
     assert row["value"] == b"order 2"
 
@@ -116,15 +118,15 @@ def test_what_brokers_wrote_into_messages_is_not_published_again(messages: DataF
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        (Request("no_such_column = 1"), "no_such_column"),
-        (Request("queue ="), "where"),
-        (Request(edits=("queue = 'other'",)), "write COLUMN = EXPRESSION"),
-        (Request(edits=("routing_key",)), "write COLUMN = EXPRESSION"),
-        (Request(edits=("priority = no_such",)), "no_such"),
-        (Request(edits=("type = 'a'", "type = 'b'")), "twice"),
+        (ReplayRequest("no_such_column = 1"), "no_such_column"),
+        (ReplayRequest("queue ="), "where"),
+        (ReplayRequest(edits=("queue = 'other'",)), "write COLUMN = EXPRESSION"),
+        (ReplayRequest(edits=("routing_key",)), "write COLUMN = EXPRESSION"),
+        (ReplayRequest(edits=("priority = no_such",)), "no_such"),
+        (ReplayRequest(edits=("type = 'a'", "type = 'b'")), "twice"),
     ],
 )
-def test_sql_that_means_nothing_is_refused(messages: DataFrame, request_: Request, words: str) -> None:
+def test_sql_that_means_nothing_is_refused(messages: DataFrame, request_: ReplayRequest, words: str) -> None:
     with pytest.raises(InvalidArgument, match=words):
         dry_run(messages, request_)
 
@@ -133,7 +135,7 @@ def test_arguments_that_mean_nothing_are_refused() -> None:
     with pytest.raises(InvalidArgument, match="one of them"):
         Aim("queue", "exchange")
     with pytest.raises(InvalidArgument, match="limit"):
-        Request(limit=0)
+        ReplayRequest(limit=0)
     with pytest.raises(InvalidArgument, match="rate"):
         Pace(0)
     with pytest.raises(InvalidArgument, match="batch_rows"):

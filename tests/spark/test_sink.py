@@ -204,7 +204,7 @@ def test_batches_are_joined_and_split_without_a_loss(world: RestWorld, monkeypat
 
 
 def test_a_virtual_host_has_sinks_of_its_own(world: RestWorld) -> None:
-    with world.broker.guard as core:
+    with world.broker.runtime as core:
         core.declare_vhost("other")
         world.access.set_permission("guest", "other", ".*", ".*", ".*")
     world.ok("PUT /queues/orders?vhost=other")

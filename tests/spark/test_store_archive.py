@@ -21,10 +21,10 @@ from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed, S
 from leveret.embedded.broker import open_shard
 from leveret.spark.archive import Archive, archive
 from leveret.spark.lifecycle import lifecycle
-from leveret.spark.manifest import Journal, Manifest
+from leveret.spark.manifest import ArchivedJournal, Manifest
 from leveret.spark.store_segments import StoreSegments
 from leveret.spark.tables import read_table
-from leveret.storage.journal.postgres.store import Claim
+from leveret.storage.journal.postgres.store import Takeover
 from tests.spark.history import rows_of
 from tests.waiting import wait_until
 
@@ -45,7 +45,7 @@ def handed(tmp_path: Path) -> Path:
 
 def opened(store: str, shard: int, epoch: int, **options: Any) -> leveret.Broker:
     """The broker of a shard, whose segments are small."""
-    return open_shard(store, shard, Claim("test", epoch), on_failure="raise", segment_bytes=4096, **options)
+    return open_shard(store, shard, Takeover("test", epoch), on_failure="raise", segment_bytes=4096, **options)
 
 
 async def defined(store: str) -> None:
@@ -77,10 +77,10 @@ def grown(old: Callable[[], list[str]], before: set[str]) -> bool:
 
 def seal(broker: leveret.Broker) -> None:
     """Let another segment be written from now on."""
-    with broker.guard as core:
+    with broker.runtime as core:
         core.journal.begin_segment()
-        frame = broker.guard.commit()
-    broker.guard.wait(frame)
+        frame = broker.runtime.commit()
+    broker.runtime.wait(frame)
 
 
 def now_ms() -> int:
@@ -141,7 +141,7 @@ def test_a_segment_that_goes_before_its_turn_is_left_out(fetching: StoreSegments
     with leveret.open(store_url) as broker:
         broker.queue("orders").purge()
         seal(broker)
-        wait_until(lambda: (store := broker.guard.store) is not None and store.meta.oldest >= 3)
+        wait_until(lambda: (store := broker.runtime.store) is not None and store.meta.oldest >= 3)
     assert not [path for path in found if path.endswith("002.log")]
 
 
@@ -156,7 +156,7 @@ def test_connections_that_are_lost_between_two_segments_are_made_anew(
 
 def test_the_store_of_another_broker_is_refused(fetching: StoreSegments) -> None:
     first = Path(next(fetching.fetched(Manifest(), ())))
-    for journal in (Journal(1, 1, 5), Journal(1, 99, 5)):
+    for journal in (ArchivedJournal(1, 1, 5), ArchivedJournal(1, 99, 5)):
         with pytest.raises(PreconditionFailed, match="another broker"):
             list(fetching.fetched(Manifest(journals={0: journal}), ()))
     fetching.drop([str(first)])
@@ -187,7 +187,7 @@ def test_shards_are_found_although_the_definitions_have_moved(store_url: str, po
             assert groups.claim(shard, 1) is not None
         assert groups.switch(1, 1, group.number)
         for number in (group.number, 0, group.number):
-            groups.move_seat(number)
+            groups.move_catalog_database(number)
             assert shards_of(store_url) == shards_of(other) == {0: store_url, 1: other}
 
 

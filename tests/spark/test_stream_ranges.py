@@ -4,9 +4,9 @@ import pytest
 
 from leveret.core.errors import InvalidArgument, PreconditionFailed
 from leveret.spark import stream_ranges
-from leveret.spark.spans import Span
+from leveret.spark.spans import OffsetSpan
 from leveret.spark.stream_ranges import News, new_records
-from leveret.spark.streams import Ends, Piece, StreamSource
+from leveret.spark.streams import BlockGroup, Ends, StreamSource
 
 
 class Kept:
@@ -21,10 +21,10 @@ class Kept:
     def at(self, timestamp_ms: int) -> dict[int, int]:
         raise NotImplementedError
 
-    def reach(self, spans: list[Span], size: int) -> dict[int, int]:
+    def reach(self, spans: list[OffsetSpan], size: int) -> dict[int, int]:
         raise NotImplementedError
 
-    def piece(self, span: Span) -> Piece:
+    def piece(self, span: OffsetSpan) -> BlockGroup:
         raise NotImplementedError
 
 

@@ -17,7 +17,7 @@ from leveret.spark.server import Origin
 from leveret.spark.source import LeveretSource
 from leveret.spark.stream_files import StoredStream
 from leveret.spark.stream_server import ServedStream
-from leveret.spark.streams import OffsetReader, Piece
+from leveret.spark.streams import BlockGroup, OffsetReader
 from tests.protocols.rest.world import RestWorld
 
 KEY = "33" * 32
@@ -90,7 +90,7 @@ def test_a_stream_is_a_table(options: dict[str, str]) -> None:
 def test_a_record_tells_all_that_it_was_sent_with(world: RestWorld, options: dict[str, str]) -> None:
     stream = world.broker.stream("clicks")
     sent = stream.send(b"", key="k", filter="red", producer="p", sequence=7, headers={"a": 1})
-    now_ms = world.broker.guard.core.now_ms
+    now_ms = world.broker.runtime.core.now_ms
     start = '{"0": 30, "1": 10}'
     (row,) = table(options, startingoffsets=start)
     assert (row["value"], row["key"], row["filter_value"], row["producer"], row["sequence"]) == (
@@ -213,7 +213,7 @@ def test_lost_records_end_a_query_unless_that_is_allowed(world: RestWorld, optio
     stream = world.broker.stream("short", max_bytes=5_000, segment_bytes=2_000)
     for number in range(100):
         stream.send(b"%0100d" % number)
-    world.broker.guard.streams.retain(world.broker.guard.core.now_ms)
+    world.broker.runtime.streams.retain(world.broker.runtime.core.now_ms)
     first = stream.earliest()
     assert first > 0
     short = {**options, "stream": "short"}
@@ -243,7 +243,7 @@ def test_a_block_that_changed_on_its_way_is_named(world: RestWorld, monkeypatch:
     options = {"url": world.url, "token": world.token, "stream": "clicks"}
     whole = ServedStream.piece
 
-    def changed(place: ServedStream, span: Any) -> Piece:
+    def changed(place: ServedStream, span: Any) -> BlockGroup:
         piece = whole(place, span)
         return piece._replace(data=piece.data[:100] + b"\xff" + piece.data[101:])
 

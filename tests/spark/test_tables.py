@@ -85,7 +85,7 @@ def test_what_no_client_should_send_does_not_stop_the_others(tmp_path: Path) -> 
     bad = Properties(message_id="\udcff", timestamp=2**63, headers={"k\udcfe": b"\xff", "x-death": [{"queue": 1}]})
     with leveret.open(tmp_path, sync="never") as broker:
         broker.queue("orders")
-        with broker.guard as core:
+        with broker.runtime as core:
             core.publish_through("/", "", "orders", bad, b"bad")
         broker.queue("orders").send(b"good")
     rows = rows_of(tmp_path, table="messages")
@@ -215,7 +215,7 @@ def test_a_segment_that_compaction_removed_and_a_crash_brought_back_does_not_cou
 def test_letters_between_shards_are_no_messages(tmp_path: Path) -> None:
     with leveret.open(tmp_path) as broker:
         orders = broker.queue("orders")
-        with broker.guard as core:
+        with broker.runtime as core:
             core.declare_vhost(INTERNAL_VHOST)
             core.send_many(core.declare_queue(INTERNAL_VHOST, "outbox"), HEADERS[BYTES_TYPE], [b"letter"])
         orders.send("order")

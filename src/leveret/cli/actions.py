@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 SOURCE_CHARS_MAX = 1 << 20
 
 
-class Argument(NamedTuple):
+class CommandArgument(NamedTuple):
     """A word or flag: what argparse is told about it."""
 
     names: tuple[str, ...]
@@ -23,7 +23,7 @@ class Action(NamedTuple):
 
     verb: str
     help: str
-    arguments: tuple[Argument, ...] = ()
+    arguments: tuple[CommandArgument, ...] = ()
     columns: tuple[str, ...] = ()
     done: str = ""
     followed_by: str = ""
@@ -31,9 +31,9 @@ class Action(NamedTuple):
     asks_password: bool = False
 
 
-def argument(*names: str, **options: Any) -> Argument:
+def argument(*names: str, **options: Any) -> CommandArgument:
     """A row of the arguments of an action."""
-    return Argument(names, options)
+    return CommandArgument(names, options)
 
 
 def names(text: str) -> list[str]:
@@ -62,7 +62,7 @@ def number(text: str) -> int | float:
     return int(text) if text.isdigit() else float(text)
 
 
-def limit(name: str, what: str) -> Argument:
+def limit(name: str, what: str) -> CommandArgument:
     """The flag of one limit."""
     return argument(f"--{name}", dest=f"limits.{name}", type=int, metavar="N", help=f"how many {what}; -1 is no limit")
 
@@ -82,7 +82,7 @@ OPERATOR = argument("--operator", action="store_true", default=None, help="a pol
 
 
 def permission_actions(
-    noun: str, helps: tuple[str, str, str], subject: Argument, *only: Argument, said: str = ""
+    noun: str, helps: tuple[str, str, str], subject: CommandArgument, *only: CommandArgument, said: str = ""
 ) -> tuple[Action, ...]:
     """List, set and clear permissions of one kind, which have a subject beside both patterns."""
     to_list, to_set, to_clear = helps

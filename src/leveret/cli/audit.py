@@ -10,7 +10,7 @@ from leveret.cli.output import as_json, print_table
 from leveret.clock import iso_second
 from leveret.core.errors import NotFound
 from leveret.observability.audit import FILES, KINDS, Kind
-from leveret.observability.chain import Finding, Head, examine
+from leveret.observability.chain import ChainHead, Finding, examine
 from leveret.observability.row_file import paths
 from leveret.server.control_client import Remote, connected
 from leveret.server.settings import flag, server_options, variable
@@ -69,7 +69,7 @@ def verify(given: Namespace) -> int:
     return 1 if any(each.broken is not None for each in found) else 0
 
 
-def heads_of(directory: str) -> dict[Kind, Head] | None:
+def heads_of(directory: str) -> dict[Kind, ChainHead] | None:
     """The last rows that the running server has written; None when none runs."""
     connection = connected(directory)
     if connection is None:
@@ -79,7 +79,7 @@ def heads_of(directory: str) -> dict[Kind, Head] | None:
         told = server.call("audit.heads")
     finally:
         server.close()
-    return {kind: Head(**told[kind]) for kind in KINDS}
+    return {kind: ChainHead(**told[kind]) for kind in KINDS}
 
 
 def shown(found: Finding) -> dict[str, Any]:

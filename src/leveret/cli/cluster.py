@@ -88,7 +88,7 @@ def status(given: Namespace) -> int:
     print_table(told["groups"], GROUPS)
     print()
     print_table(told["shards"], SHARDS)
-    for sentence in [*map(silence, absent(told)), *troubles(told), *map(doubt, told["doubts"])]:
+    for sentence in [*map(silence, absent(told)), *troubles(told), *map(conflict, told["doubts"])]:
         print(f"\nwarning: {sentence}")
     return 0
 
@@ -109,7 +109,7 @@ def troubles(told: dict[str, Any]) -> list[str]:
     return [f"node {node} may have old definitions: {trouble}" for node, trouble in rows if trouble]
 
 
-def doubt(row: dict[str, Any]) -> str:
+def conflict(row: dict[str, Any]) -> str:
     """What a shard has and definitions that are older do not know."""
     more = ", ..." if row["queues"] > len(row["names"]) else ""
     return (
@@ -183,21 +183,21 @@ def discard(given: Namespace) -> int:
     if given.yes:
         return settled(given, asked(given, "cluster.discard"), "has discarded what the definitions did not know")
     rows = asked(given, "cluster.status")["doubts"]
-    print(as_json(rows) if given.json else "\n".join(map(doubt, rows)) or "there is nothing to discard")
+    print(as_json(rows) if given.json else "\n".join(map(conflict, rows)) or "there is nothing to discard")
     if rows:
         print("run it again with --yes to lose all of that", file=sys.stderr)
     return 1 if rows else 0
 
 
 def settled(given: Namespace, told: dict[str, Any], how: str) -> int:
-    """Print what became of doubts."""
+    """Print what became of conflicts."""
     left = [row["left"] for row in told["shards"] if row["left"] is not None]
     lines = [
         f"shard {row['shard']} {how} ({row['queues']} queues, {row['messages']} messages)"
         for row in told["shards"]
         if row["left"] is None
     ]
-    said = [*lines, *map(doubt, left)] or ["no shard has anything that the definitions do not know"]
+    said = [*lines, *map(conflict, left)] or ["no shard has anything that the definitions do not know"]
     print(as_json(told) if given.json else "\n".join(said))
     return 1 if left else 0
 

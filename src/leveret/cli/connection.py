@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from leveret.cli.profiles import Profile, profile_of
 from leveret.client.broker import RemoteBroker, connect
-from leveret.client.calls import Call
+from leveret.client.calls import ClientCall
 from leveret.core.errors import InvalidArgument
 from leveret.security.peers import is_loopback
 
@@ -93,4 +93,4 @@ def flagged_token(given: Namespace) -> str | None:
 
 def ask(broker: RemoteBroker, path: str) -> Any:
     """What the server answers to a question of the management API."""
-    return broker.run(Call("GET", f"/api{path}", lambda answer: answer.json()))
+    return broker.run(ClientCall("GET", f"/api{path}", lambda answer: answer.json()))

@@ -11,7 +11,7 @@ from leveret.cli import target
 from leveret.cli.command import Command
 from leveret.cli.output import as_json, cell, print_table
 from leveret.cli.passwords import chars_min
-from leveret.cli.progress import Progress
+from leveret.cli.progress import ProgressLine
 from leveret.core.errors import InvalidArgument
 from leveret.security.passwords import hashed_row
 from leveret.server.administration.exports import EXPORTS
@@ -51,7 +51,7 @@ def import_file(given: Namespace) -> None:
     document = read(given.file)
     rows = []
     total = sum(len(each) for each in document.values() if isinstance(each, list))
-    with target.operator(given) as operator, Progress("importing", total) as progress:
+    with target.operator(given) as operator, ProgressLine("importing", total) as progress:
         for section in IMPORTS:
             objects = document.pop(section, [])
             if section == "users" and isinstance(objects, list):  # passwords go no further
@@ -70,7 +70,7 @@ def import_file(given: Namespace) -> None:
         print(f"skipped {cell(name)}: there is no such thing in Leveret", file=sys.stderr)
 
 
-def imported(operator: Operator, section: str, objects: Any, vhost: str, progress: Progress) -> dict[str, Any]:
+def imported(operator: Operator, section: str, objects: Any, vhost: str, progress: ProgressLine) -> dict[str, Any]:
     """Send the objects of a section in parts; what became of them."""
     if not isinstance(objects, list):
         raise InvalidArgument(f"{section} is not a list: is it a file of definitions?")
@@ -115,7 +115,7 @@ def read(path: str) -> dict[str, Any]:
 
 def export_file(given: Namespace) -> None:
     """Write everything that is defined."""
-    with target.operator(given) as operator, Progress("exporting") as progress:
+    with target.operator(given) as operator, ProgressLine("exporting") as progress:
         document = {section: list(exported(operator, section, progress)) for section in EXPORTS}
     text = as_json(document) + "\n"
     if given.file == STDIO:
@@ -126,7 +126,7 @@ def export_file(given: Namespace) -> None:
         file.write(text)
 
 
-def exported(operator: Operator, section: str, progress: Progress) -> Iterator[dict[str, Any]]:
+def exported(operator: Operator, section: str, progress: ProgressLine) -> Iterator[dict[str, Any]]:
     """Every object of a section."""
     offset: int | None = 0
     while offset is not None:

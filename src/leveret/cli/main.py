@@ -68,7 +68,7 @@ AFTER_COMMANDS = """\
 Exit codes: 0 done, 1 refused or failed, 2 wrong usage."""
 
 
-class Version(Action):
+class PrintVersion(Action):
     """Prints the version; it is looked up only then, for that takes longer than most commands."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
@@ -86,7 +86,7 @@ class Version(Action):
 def parser(known: Sequence[Command] | None = None) -> ArgumentParser:
     """The parser of the command line: of all commands, or of those that were found to be enough."""
     whole = Parser(prog="leveret", description="Leveret, a message broker.", epilog=AFTER_COMMANDS)
-    whole.add_argument("--version", action=Version, help="print the version and end")
+    whole.add_argument("--version", action=PrintVersion, help="print the version and end")
     words = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in commands() if known is None else known:
         one = words.add_parser(

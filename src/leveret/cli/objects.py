@@ -9,7 +9,7 @@ from leveret.cli import passwords, target
 from leveret.cli.actions import ACTIONS, EXAMPLES, NOUNS, Action
 from leveret.cli.command import Command
 from leveret.cli.output import as_json, print_table
-from leveret.cli.progress import Progress
+from leveret.cli.progress import ProgressLine
 from leveret.core.errors import InvalidArgument, PreconditionFailed
 from leveret.server.control_client import Operator
 
@@ -60,7 +60,7 @@ def run(given: Namespace) -> int:
 
 def follow(operator: Operator, verb: str, result: dict[str, Any]) -> dict[str, Any]:
     """Wait until work that was begun has ended; draw how far it is."""
-    with Progress("objects", result["total"] or None) as progress:
+    with ProgressLine("objects", result["total"] or None) as progress:
         while result["state"] == "running":
             time.sleep(ASK_S)
             result = operator.call(verb)

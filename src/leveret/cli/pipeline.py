@@ -10,10 +10,10 @@ from contextlib import closing, contextmanager
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from leveret.cli.actions import Argument, argument
+from leveret.cli.actions import CommandArgument, argument
 from leveret.cli.command import Command
 from leveret.cli.output import as_json, as_list, as_table
-from leveret.cli.target import Elsewhere
+from leveret.cli.target import RemoteServer
 from leveret.client.broker import connect
 from leveret.core.errors import InvalidArgument, NotFound
 from leveret.server.control_client import Remote, connected
@@ -62,16 +62,16 @@ EDITS = (
 )
 
 
-class Job(NamedTuple):
+class PipelineJob(NamedTuple):
     """A word after `leveret pipeline`."""
 
     name: str
     help: str
-    arguments: tuple[Argument, ...]
+    arguments: tuple[CommandArgument, ...]
 
 
-JOBS: tuple[Job, ...] = (
-    Job(
+JOBS: tuple[PipelineJob, ...] = (
+    PipelineJob(
         "archive",
         "turn sealed segments into Parquet, by day and queue",
         (
@@ -90,12 +90,12 @@ JOBS: tuple[Job, ...] = (
             argument("--no-seal", action="store_true", help="leave out what the server has written last"),
         ),
     ),
-    Job(
+    PipelineJob(
         "lifecycle",
         "write one row for each message in each queue: when it came, was delivered and left, and how",
         (*EITHER, *SOURCE, argument("--out", required=True, metavar="DIR", help="directory for the Parquet files")),
     ),
-    Job(
+    PipelineJob(
         "report",
         "report on queues: tables, a page with plots, and a summary",
         (
@@ -115,12 +115,12 @@ JOBS: tuple[Job, ...] = (
             argument("--events-only", action="store_true", help="do not read messages: nothing about tenants"),
         ),
     ),
-    Job(
+    PipelineJob(
         "replay",
         "publish messages of the archive or journal again",
         (PATH, *SOURCE, *EDITS, URL, TOKEN),
     ),
-    Job(
+    PipelineJob(
         "redrive",
         "move messages that wait in a queue, mostly dead letters, back to where they came from",
         (
@@ -130,7 +130,7 @@ JOBS: tuple[Job, ...] = (
             TOKEN,
         ),
     ),
-    Job(
+    PipelineJob(
         "plan",
         "say what a workload needs: storage, memory, bandwidth, brokers",
         (
@@ -156,7 +156,7 @@ JOBS: tuple[Job, ...] = (
             ),
         ),
     ),
-    Job(
+    PipelineJob(
         "generate",
         "make a workload that looks real, as an archive of events, or publish it",
         (
@@ -218,7 +218,7 @@ def seal(given: Namespace) -> None:
     """Let the server of a data directory, or of a store, close its segment, so that it is archived, too."""
     if given.store is not None and given.url is not None:
         with connect(given.url, token=given.token) as broker:
-            Elsewhere(broker).call("journal.seal")
+            RemoteServer(broker).call("journal.seal")
     if given.path is None or given.remote is not None:
         return
     try:

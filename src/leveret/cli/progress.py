@@ -26,7 +26,7 @@ def line_of(what: str, done: int, total: int | None, elapsed_s: float, shown: Ca
     return f"{what}  [{bar}] {share:4.0%}  {shown(done)} of {shown(total)}  {speed}  {left}".rstrip()
 
 
-class Progress:
+class ProgressLine:
     """Counts, and draws at most ten times in a second."""
 
     def __init__(

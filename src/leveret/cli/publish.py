@@ -13,7 +13,7 @@ from leveret.cli import connection
 from leveret.cli.command import Command
 from leveret.cli.numbers import positive, whole
 from leveret.cli.output import as_json
-from leveret.cli.progress import Progress
+from leveret.cli.progress import ProgressLine
 from leveret.client.broker import RemoteBroker
 from leveret.client.exchange import RemoteExchange
 from leveret.core.errors import InvalidArgument
@@ -73,7 +73,7 @@ def run(given: Namespace) -> int:
     total = None if given.lines else given.count
     sent = unrouted = 0
     ids: list[str | None] = []
-    with connection.connected(given) as broker, Progress("publishing", total) as progress:
+    with connection.connected(given) as broker, ProgressLine("publishing", total) as progress:
         send = sender(broker, given)
         for batch in paced(bodies(given), given.rate):
             ids = send(batch)

@@ -8,7 +8,7 @@ from leveret.cli.command import Command
 from leveret.cli.messages import print_messages
 from leveret.cli.numbers import positive, whole
 from leveret.cli.output import as_json
-from leveret.cli.progress import Progress
+from leveret.cli.progress import ProgressLine
 from leveret.cli.publish import RATE_MAX
 from leveret.client.queue import RemoteQueue
 from leveret.runtime.redrive import RedriveResult
@@ -61,7 +61,7 @@ def moved(queue: RemoteQueue, given: Namespace) -> RedriveResult:
         return queue.redrive(given.to, limit=given.limit, **meant)
     total = given.limit or queue.redrive(given.to, dry_run=True, **meant).matched
     sum_ = RedriveResult()
-    with Progress("moving", total) as progress:
+    with ProgressLine("moving", total) as progress:
         while sum_.matched < total:
             piece = min(total - sum_.matched, max(1, int(given.rate * STEP_S)))
             found = queue.redrive(given.to, limit=piece, rate=given.rate, **meant)

@@ -8,14 +8,14 @@ from typing import Any
 
 from leveret.cli import connection
 from leveret.client.broker import RemoteBroker
-from leveret.client.calls import Call
+from leveret.client.calls import ClientCall
 from leveret.core.errors import InvalidArgument
 from leveret.server.control import QUESTIONS
 from leveret.server.control_client import Operator, connect
 from leveret.server.remote_control import PREFIX
 from leveret.server.settings import broker_options, flag, server_options, variable
 
-ELSEWHERE = "a server elsewhere, named by --url or --profile"
+REMOTE = "a server elsewhere, named by --url or --profile"
 
 
 def add_flags(parser: ArgumentParser) -> None:
@@ -26,7 +26,7 @@ def add_flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--config", metavar="FILE", help="configuration file of the server; says where the data is and how to open it"
     )
-    connection.add_flags(parser, vhost=False, title=ELSEWHERE, default="default: the server of the data directory")
+    connection.add_flags(parser, vhost=False, title=REMOTE, default="default: the server of the data directory")
 
 
 def operator(given: Namespace) -> AbstractContextManager[Operator]:
@@ -34,20 +34,20 @@ def operator(given: Namespace) -> AbstractContextManager[Operator]:
     if given.url is not None or given.profile is not None:
         if given.data is not None or given.config is not None:
             raise InvalidArgument("name a server by --url or --profile, or a directory by --data or --config")
-        return elsewhere(given)
+        return remote_server(given)
     flags = {} if given.data is None else {"data": given.data}
     options = server_options(flags, os.environ, given.config)
     return connect(options.data, broker_options(options), options.store)
 
 
 @contextmanager
-def elsewhere(given: Namespace) -> Iterator[Operator]:
+def remote_server(given: Namespace) -> Iterator[Operator]:
     """A server that is asked by HTTP."""
     with connection.connected(given, vhost=False) as broker:
-        yield Elsewhere(broker)
+        yield RemoteServer(broker)
 
 
-class Elsewhere:
+class RemoteServer:
     """A server that is asked by HTTP; a change whose answer is lost is not made again by itself."""
 
     def __init__(self, broker: RemoteBroker) -> None:
@@ -56,7 +56,7 @@ class Elsewhere:
 
     def call(self, verb: str, **arguments: Any) -> Any:
         """See Operator."""
-        asked = Call(
+        asked = ClientCall(
             "POST", PREFIX + verb, lambda answer: answer.json()["result"], arguments, again=verb.endswith(QUESTIONS)
         )
         return self._broker.run(asked)

@@ -13,11 +13,11 @@ from leveret.client import calls, stream_calls
 from leveret.client.apool import AsyncPool
 from leveret.client.aqueue import AsyncRemoteQueue
 from leveret.client.astream import AsyncRemoteStream
-from leveret.client.calls import Call, Row
+from leveret.client.calls import ClientCall, Row
 from leveret.client.exchange import AsyncRemoteExchange
-from leveret.client.pool import Lost
+from leveret.client.pool import AnswerLost
 from leveret.client.retry import Again
-from leveret.client.target import URL, Options, Target
+from leveret.client.target import URL, ClientOptions, ClientTarget
 from leveret.clock import SystemClock
 from leveret.core.errors import BrokerClosed, ExchangeNotFound
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 class AsyncRemoteBroker:
     """A broker on a server, from leveret.aconnect(), for the tasks of one loop. See leveret.RemoteBroker."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: ClientTarget) -> None:
         """Use leveret.aconnect()."""
         self.clock = SystemClock()
         self._target = target
@@ -35,7 +35,7 @@ class AsyncRemoteBroker:
         self.new_key = target.new_key
         self._closed = False
 
-    async def run(self, call: Call[T]) -> T:
+    async def run(self, call: ClientCall[T]) -> T:
         """Ask until there is an answer, or no hope."""
         request, attempts = partial(self._target.request, call), self._target.attempts()
         while True:
@@ -43,7 +43,7 @@ class AsyncRemoteBroker:
                 raise BrokerClosed("the client was closed: open it again with leveret.aconnect()")
             try:
                 answer = await self._pool.ask(request, self._target.timeout_s + call.wait_s, call.again)
-            except Lost as lost:
+            except AnswerLost as lost:
                 delay_s = attempts.lost(call, lost.sent, lost.reason)
             else:
                 found = attempts.answered(call, answer)
@@ -95,7 +95,7 @@ class AsyncRemoteBroker:
         """Every stream that one may use, by name."""
         return [AsyncRemoteStream(self, row["name"]) async for row in self._all(stream_calls.list_streams)]
 
-    async def _all(self, page: Callable[[str], Call[tuple[list[Row], str | None]]]) -> AsyncIterator[Row]:
+    async def _all(self, page: Callable[[str], ClientCall[tuple[list[Row], str | None]]]) -> AsyncIterator[Row]:
         """The rows of all pages of a list."""
         after: str | None = ""
         while after is not None:
@@ -138,6 +138,6 @@ class AsyncRemoteBroker:
         return f"<AsyncRemoteBroker {self._target.servers!r}>"
 
 
-def aconnect(url: str = URL, **options: Unpack[Options]) -> AsyncRemoteBroker:
+def aconnect(url: str = URL, **options: Unpack[ClientOptions]) -> AsyncRemoteBroker:
     """The same as connect, for asyncio: `async with leveret.aconnect(url) as broker`, then the same verbs, awaited."""
-    return AsyncRemoteBroker(Target(url, **options))
+    return AsyncRemoteBroker(ClientTarget(url, **options))

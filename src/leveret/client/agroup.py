@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from leveret.client import stream_calls as calls
 from leveret.client.calls import Row
 from leveret.client.group_consumer import AsyncRemoteGroupConsumer
-from leveret.client.member import Member
+from leveret.client.member import RemoteMember
 from leveret.core.membership import Assignment
 from leveret.embedded.group import SESSION_S
 
@@ -53,7 +53,7 @@ class AsyncRemoteGroup:
 
     def consumer(self, member: str | None = None, *, session: float = SESSION_S) -> AsyncRemoteGroupConsumer:
         """A member that joins, reads its share and joins again when the group changes; for an `async with` block."""
-        return AsyncRemoteGroupConsumer(self._broker, Member(self._stream, self.name, member, session))
+        return AsyncRemoteGroupConsumer(self._broker, RemoteMember(self._stream, self.name, member, session))
 
     # Looking
 

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Coroutine
 
 from leveret.client.address import Address
-from leveret.client.pool import HANGS, IDLE_MAX, Lost
-from leveret.client.servers import UNABLE, Request, Servers, probe
+from leveret.client.pool import HANGS, IDLE_MAX, AnswerLost
+from leveret.client.servers import UNABLE, Request, ServerList, probe
 from leveret.core.errors import Unreachable
 from leveret.http_client import Answer, AsyncConnection
 
@@ -31,7 +31,7 @@ class AsyncLink(AsyncConnection):
                 return cls(address, *await asyncio.open_connection(address.host, address.port, ssl=address.tls))
         except (OSError, TimeoutError) as error:
             problem = f"cannot connect to {address!r} ({_reason(error)}): see whether it runs"
-            raise Lost(Unreachable(problem), False) from None
+            raise AnswerLost(Unreachable(problem), False) from None
 
     async def ask(self, request: bytes, timeout_s: float) -> Answer:
         """Send a request and wait for the answer."""
@@ -39,13 +39,13 @@ class AsyncLink(AsyncConnection):
             async with asyncio.timeout(timeout_s):
                 return await self.exchange(request)
         except (OSError, TimeoutError) as error:
-            raise Lost(Unreachable(f"no answer came ({_reason(error)}): try again"), True) from None
+            raise AnswerLost(Unreachable(f"no answer came ({_reason(error)}): try again"), True) from None
 
 
 class AsyncPool:
     """The connections of a client, in one loop."""
 
-    def __init__(self, servers: Servers) -> None:
+    def __init__(self, servers: ServerList) -> None:
         """None is open yet."""
         self._servers = servers
         self._idle: list[AsyncLink] = []
@@ -58,7 +58,7 @@ class AsyncPool:
             link = self._take(address) or await AsyncLink.open(address, self._servers.connect_s)
             asked = self._ask(link, request, timeout_s)
             answer = await (asked if silent_s is None else self._watched(asked, address, silent_s))
-        except Lost:
+        except AnswerLost:
             self._servers.failed(address)
             raise
         if answer.status in UNABLE:
@@ -85,7 +85,7 @@ class AsyncPool:
         try:
             while not (await asyncio.wait([asking], timeout=silent_s))[0]:
                 if not await self._lives(address) and not asking.done():
-                    raise Lost(Unreachable(f"no answer came ({HANGS}): try again"), True)
+                    raise AnswerLost(Unreachable(f"no answer came ({HANGS}): try again"), True)
                 silent_s *= 2
             return asking.result()
         finally:
@@ -96,11 +96,11 @@ class AsyncPool:
         """Whether a server answers anything."""
         try:
             link = await AsyncLink.open(address, self._servers.connect_s)
-        except Lost:
+        except AnswerLost:
             return False
         try:
             await link.ask(probe(address), self._servers.connect_s)
-        except (Lost, Unreachable):
+        except (AnswerLost, Unreachable):
             return False
         finally:
             link.abort()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from leveret.client import stream_calls as calls
 from leveret.client.agroup import AsyncRemoteGroup
 from leveret.client.calls import Row
-from leveret.client.cursor import Cursor, Placed, waits
+from leveret.client.cursor import Placed, RemoteCursor, waits
 from leveret.client.queue import SEND_MAX, WAIT_S_MAX, batches
 from leveret.client.record import RemoteRecord
 from leveret.core.errors import BrokerClosed
@@ -56,7 +56,7 @@ class AsyncRemoteStream:
 
     async def reader(self, partition: int = 0, offset: Place = "next", **filters: Any) -> AsyncRemoteReader:
         """A place in one partition that moves on as it is read. See leveret.Stream.reader."""
-        cursor = Cursor(self.name, partition, offset, **filters)
+        cursor = RemoteCursor(self.name, partition, offset, **filters)
         # Where that is now: what comes before the first read is to be read, too.
         cursor.find(await self.broker.run(cursor.read(1, 1, 0)))
         return AsyncRemoteReader(self.broker, cursor)
@@ -71,7 +71,7 @@ class AsyncRemoteStream:
         wait: float = 0,
     ) -> list[RemoteRecord]:
         """Records from a place on; when there is none yet, wait up to `wait` seconds for the first."""
-        reader = AsyncRemoteReader(self.broker, Cursor(self.name, partition, offset))
+        reader = AsyncRemoteReader(self.broker, RemoteCursor(self.name, partition, offset))
         return await reader.read(max_records, max_bytes=max_bytes, wait=wait)
 
     async def iterate(self, partition: int = 0, offset: Place = "next", **filters: Any) -> AsyncIterator[RemoteRecord]:
@@ -127,7 +127,7 @@ class AsyncRemoteStream:
 class AsyncRemoteReader(Placed):
     """Reads one partition of a stream on a server; for one task at a time."""
 
-    def __init__(self, broker: AsyncRemoteBroker, cursor: Cursor) -> None:
+    def __init__(self, broker: AsyncRemoteBroker, cursor: RemoteCursor) -> None:
         """Use stream.reader()."""
         super().__init__(cursor)
         self._broker = broker

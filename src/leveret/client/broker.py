@@ -11,13 +11,13 @@ from typing import Any, Self, TypeVar, Unpack
 from weakref import WeakSet
 
 from leveret.client import calls, stream_calls
-from leveret.client.calls import Call, Row
+from leveret.client.calls import ClientCall, Row
 from leveret.client.exchange import RemoteExchange
-from leveret.client.pool import Lost, Pool
+from leveret.client.pool import AnswerLost, Pool
 from leveret.client.queue import RemoteQueue
 from leveret.client.retry import Again
 from leveret.client.stream import RemoteStream
-from leveret.client.target import URL, Options, Target
+from leveret.client.target import URL, ClientOptions, ClientTarget
 from leveret.clock import SystemClock
 from leveret.core.errors import BrokerClosed, ExchangeNotFound
 from leveret.embedded.worker import Worker
@@ -32,7 +32,7 @@ class RemoteBroker:
     Idempotency-Key if it sends a message, so that it is never there twice.
     """
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: ClientTarget) -> None:
         """Use leveret.connect()."""
         self.clock = SystemClock()
         self.running: WeakSet[Worker] = WeakSet()
@@ -41,7 +41,7 @@ class RemoteBroker:
         self.new_key = target.new_key
         self._closed = threading.Event()
 
-    def run(self, call: Call[T]) -> T:
+    def run(self, call: ClientCall[T]) -> T:
         """Ask until there is an answer, or no hope."""
         request, attempts = partial(self._target.request, call), self._target.attempts()
         while True:
@@ -50,7 +50,7 @@ class RemoteBroker:
             try:
                 timeout_s = self._target.timeout_s + call.wait_s
                 answer = self._pool.ask(request, timeout_s, call.wait_s > 0, call.again)
-            except Lost as lost:
+            except AnswerLost as lost:
                 delay_s = attempts.lost(call, lost.sent, lost.reason)
             else:
                 found = attempts.answered(call, answer)
@@ -100,7 +100,7 @@ class RemoteBroker:
         """Every stream that one may use, by name."""
         return [RemoteStream(self, row["name"], row) for row in self._all(stream_calls.list_streams)]
 
-    def _all(self, page: Callable[[str], Call[tuple[list[Row], str | None]]]) -> Iterator[Row]:
+    def _all(self, page: Callable[[str], ClientCall[tuple[list[Row], str | None]]]) -> Iterator[Row]:
         """The rows of all pages of a list."""
         after: str | None = ""
         while after is not None:
@@ -147,7 +147,7 @@ class RemoteBroker:
         return f"<RemoteBroker {self._target.servers!r}>"
 
 
-def connect(url: str = URL, **options: Unpack[Options]) -> RemoteBroker:
+def connect(url: str = URL, **options: Unpack[ClientOptions]) -> RemoteBroker:
     """A client of the server at a URL, which may have a user and a password in it; nothing is asked yet.
 
     Several URLs, separated by commas, are those of nodes of a cluster: when one fails, the next one is asked.
@@ -156,4 +156,4 @@ def connect(url: str = URL, **options: Unpack[Options]) -> RemoteBroker:
     host, "/" unless told otherwise; with `idempotent=False` messages carry no key, and one whose fate is unknown raises
     Unreachable instead of being sent again.
     """
-    return RemoteBroker(Target(url, **options))
+    return RemoteBroker(ClientTarget(url, **options))

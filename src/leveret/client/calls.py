@@ -36,7 +36,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Generic[T_co]):
+class ClientCall(Generic[T_co]):
     """A request and what its answer means. `again`: it may be repeated when it is unknown whether it was done."""
 
     method: str
@@ -87,10 +87,10 @@ def message_json(message: Outgoing) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value is not None}
 
 
-def send(queue: str, message: Outgoing, key: str | None) -> Call[str]:
+def send(queue: str, message: Outgoing, key: str | None) -> ClientCall[str]:
     """Send one message."""
     again = key is not None or message.dedup_id is not None
-    return Call(
+    return ClientCall(
         "POST",
         path_of("queues", queue, "messages"),
         lambda answer: str(answer.json()["message_id"]),
@@ -100,7 +100,7 @@ def send(queue: str, message: Outgoing, key: str | None) -> Call[str]:
     )
 
 
-def send_many(queue: str, messages: Iterable[Outgoing], key: str | None) -> Call[list[str | None]]:
+def send_many(queue: str, messages: Iterable[Outgoing], key: str | None) -> ClientCall[list[str | None]]:
     """Send many messages."""
     body = {"messages": [message_json(each) for each in messages]}
     path = path_of("queues", queue, "messages", "batch")
@@ -108,17 +108,17 @@ def send_many(queue: str, messages: Iterable[Outgoing], key: str | None) -> Call
     def read(answer: Answer) -> list[str | None]:
         return [row.get("message_id") for row in answer.json()["messages"]]
 
-    return Call("POST", path, read, body, key, again=key is not None)
+    return ClientCall("POST", path, read, body, key, again=key is not None)
 
 
-def receive(queue: str, count: int, wait_s: float, lease_s: float | None) -> Call[list[Row]]:
+def receive(queue: str, count: int, wait_s: float, lease_s: float | None) -> ClientCall[list[Row]]:
     """Take messages; a lost answer leaves them leased until their time is over."""
     body: dict[str, Any] = {"max_messages": count, "encoding": "base64"}
     if wait_s:
         body["wait_seconds"] = wait_s
     if lease_s is not None:
         body["visibility_timeout"] = lease_s
-    return Call("POST", path_of("queues", queue, "dequeue"), _messages, body, wait_s=wait_s)
+    return ClientCall("POST", path_of("queues", queue, "dequeue"), _messages, body, wait_s=wait_s)
 
 
 def _messages(answer: Answer) -> list[Row]:
@@ -126,27 +126,29 @@ def _messages(answer: Answer) -> list[Row]:
     return found
 
 
-def ack(queue: str, message_id: str, receipt: str, ends: datetime | None = None) -> Call[None]:
+def ack(queue: str, message_id: str, receipt: str, ends: datetime | None = None) -> ClientCall[None]:
     """Done with a message."""
     path = path_of("queues", queue, "messages", message_id)
-    return Call("DELETE", path, nothing, {"receipt_handle": receipt}, ends=ends)
+    return ClientCall("DELETE", path, nothing, {"receipt_handle": receipt}, ends=ends)
 
 
-def nack(queue: str, message_id: str, receipt: str, delay_s: float | None, ends: datetime | None = None) -> Call[None]:
+def nack(
+    queue: str, message_id: str, receipt: str, delay_s: float | None, ends: datetime | None = None
+) -> ClientCall[None]:
     """Give a message back."""
     body = {"receipt_handle": receipt, **({} if delay_s is None else {"delay_seconds": delay_s})}
-    return Call("POST", path_of("queues", queue, "messages", message_id, "nack"), nothing, body, ends=ends)
+    return ClientCall("POST", path_of("queues", queue, "messages", message_id, "nack"), nothing, body, ends=ends)
 
 
-def reject(queue: str, message_id: str, receipt: str, ends: datetime | None = None) -> Call[None]:
+def reject(queue: str, message_id: str, receipt: str, ends: datetime | None = None) -> ClientCall[None]:
     """Make a message a dead letter."""
     path = path_of("queues", queue, "messages", message_id, "reject")
-    return Call("POST", path, nothing, {"receipt_handle": receipt}, ends=ends)
+    return ClientCall("POST", path, nothing, {"receipt_handle": receipt}, ends=ends)
 
 
-def extend(queue: str, message_id: str, receipt: str, seconds: float) -> Call[str]:
+def extend(queue: str, message_id: str, receipt: str, seconds: float) -> ClientCall[str]:
     """Keep a message longer; gives the time until when."""
-    return Call(
+    return ClientCall(
         "PATCH",
         path_of("queues", queue, "messages", message_id, "visibility"),
         lambda answer: str(answer.json()["visible_until"]),
@@ -154,53 +156,55 @@ def extend(queue: str, message_id: str, receipt: str, seconds: float) -> Call[st
     )
 
 
-def ack_many(queue: str, receipts: list[str]) -> Call[list[Row]]:
+def ack_many(queue: str, receipts: list[str]) -> ClientCall[list[Row]]:
     """Done with many; gives those that were not leased any more."""
 
     def read(answer: Answer) -> list[Row]:
         found: list[Row] = answer.json()["failed"]
         return found
 
-    return Call("POST", path_of("queues", queue, "acknowledge"), read, {"receipt_handles": receipts})
+    return ClientCall("POST", path_of("queues", queue, "acknowledge"), read, {"receipt_handles": receipts})
 
 
-def is_processed(queue: str, message_id: str, worker: str) -> Call[bool]:
+def is_processed(queue: str, message_id: str, worker: str) -> ClientCall[bool]:
     """Whether a worker has handled a message."""
     path = f"{path_of('queues', queue, 'processed', message_id)}?{urlencode({'worker': worker})}"
-    return Call("GET", path, lambda answer: bool(answer.json()["processed"]))
+    return ClientCall("GET", path, lambda answer: bool(answer.json()["processed"]))
 
 
-def finish(queue: str, message_id: str, receipt: str, worker: str, ends: datetime | None = None) -> Call[None]:
+def finish(queue: str, message_id: str, receipt: str, worker: str, ends: datetime | None = None) -> ClientCall[None]:
     """Done with a message, and remember that."""
     body = {"receipt_handle": receipt, "worker": worker}
-    return Call("POST", path_of("queues", queue, "messages", message_id, "finish"), nothing, body, ends=ends)
+    return ClientCall("POST", path_of("queues", queue, "messages", message_id, "finish"), nothing, body, ends=ends)
 
 
 # Queues
 
 
-def declare(name: str, durable: bool, arguments: Mapping[str, Any] | None, options: Mapping[str, Any]) -> Call[Row]:
+def declare(
+    name: str, durable: bool, arguments: Mapping[str, Any] | None, options: Mapping[str, Any]
+) -> ClientCall[Row]:
     """Make a queue as the embedded broker would: without what REST gives by default."""
     body = {"durable": durable, "arguments": encode(arguments or {}), **options}
-    return Call("PUT", f"{path_of('queues', name)}?defaults=none", lambda answer: dict(answer.json()), body)
+    return ClientCall("PUT", f"{path_of('queues', name)}?defaults=none", lambda answer: dict(answer.json()), body)
 
 
-def describe(name: str) -> Call[Row]:
+def describe(name: str) -> ClientCall[Row]:
     """Look at a queue."""
-    return Call("GET", path_of("queues", name), lambda answer: dict(answer.json()))
+    return ClientCall("GET", path_of("queues", name), lambda answer: dict(answer.json()))
 
 
-def list_queues(after: str) -> Call[tuple[list[Row], str | None]]:
+def list_queues(after: str) -> ClientCall[tuple[list[Row], str | None]]:
     """One page of queues, and where the next one begins."""
 
     def read(answer: Answer) -> tuple[list[Row], str | None]:
         found = answer.json()
         return found["queues"], found["next"]
 
-    return Call("GET", f"/queues?{urlencode({'after': after, 'limit': 1000})}", read)
+    return ClientCall("GET", f"/queues?{urlencode({'after': after, 'limit': 1000})}", read)
 
 
-def stats(queue: str) -> Call[QueueStats]:
+def stats(queue: str) -> ClientCall[QueueStats]:
     """The figures of a queue."""
 
     def read(answer: Answer) -> QueueStats:
@@ -209,41 +213,41 @@ def stats(queue: str) -> Call[QueueStats]:
             found[name] = {int(priority): count for priority, count in found.get(name, {}).items()}
         return QueueStats(**{each.name: found[each.name] for each in fields(QueueStats)})
 
-    return Call("GET", path_of("queues", queue, "stats"), read)
+    return ClientCall("GET", path_of("queues", queue, "stats"), read)
 
 
-def browse(queue: str, limit: int, state: str, conditions: Mapping[str, Any]) -> Call[list[Row]]:
+def browse(queue: str, limit: int, state: str, conditions: Mapping[str, Any]) -> ClientCall[list[Row]]:
     """Look at messages."""
     query = {"limit": limit, "state": state, "encoding": "base64", **conditions_json(conditions)}
     if "headers" in query:
         query["headers"] = json.dumps(query["headers"])
-    return Call("GET", f"{path_of('queues', queue, 'messages')}?{urlencode(query)}", _messages)
+    return ClientCall("GET", f"{path_of('queues', queue, 'messages')}?{urlencode(query)}", _messages)
 
 
-def cancel(queue: str, message_id: str) -> Call[None]:
+def cancel(queue: str, message_id: str) -> ClientCall[None]:
     """Remove a scheduled message."""
-    return Call("DELETE", path_of("queues", queue, "scheduled", message_id), nothing)
+    return ClientCall("DELETE", path_of("queues", queue, "scheduled", message_id), nothing)
 
 
-def purge(queue: str) -> Call[int]:
+def purge(queue: str) -> ClientCall[int]:
     """Remove what is ready."""
-    return Call("POST", path_of("queues", queue, "purge"), _whole("purged"))
+    return ClientCall("POST", path_of("queues", queue, "purge"), _whole("purged"))
 
 
-def pause(queue: str, paused: bool) -> Call[None]:
+def pause(queue: str, paused: bool) -> ClientCall[None]:
     """Hand nothing out, or do so again."""
-    return Call("POST", path_of("queues", queue, "pause" if paused else "resume"), nothing)
+    return ClientCall("POST", path_of("queues", queue, "pause" if paused else "resume"), nothing)
 
 
-def delete(queue: str, if_unused: bool, if_empty: bool) -> Call[int]:
+def delete(queue: str, if_unused: bool, if_empty: bool) -> ClientCall[int]:
     """Delete a queue."""
     query = urlencode({"if_unused": str(if_unused).lower(), "if_empty": str(if_empty).lower()})
-    return Call("DELETE", f"{path_of('queues', queue)}?{query}", _whole("deleted"))
+    return ClientCall("DELETE", f"{path_of('queues', queue)}?{query}", _whole("deleted"))
 
 
 def redrive(
     queue: str, to: str | None, limit: int | None, rate: float | None, dry_run: bool, conditions: Mapping[str, Any]
-) -> Call[RedriveResult]:
+) -> ClientCall[RedriveResult]:
     """Move messages; never repeated by itself, because it would count less the second time."""
     told = {"to": to, "limit": limit, "rate_per_second": rate, "dry_run": dry_run or None}
     body: dict[str, Any] = {name: value for name, value in told.items() if value is not None}
@@ -251,14 +255,14 @@ def redrive(
         body["filter"] = conditions_json(conditions)
     wait_s = 0 if rate is None or limit is None else limit / rate
     path = path_of("queues", queue, "redrive")
-    return Call("POST", path, lambda answer: RedriveResult(**answer.json()), body, wait_s=wait_s, again=False)
+    return ClientCall("POST", path, lambda answer: RedriveResult(**answer.json()), body, wait_s=wait_s, again=False)
 
 
-def discard(queue: str, limit: int | None, dry_run: bool, conditions: Mapping[str, Any]) -> Call[int]:
+def discard(queue: str, limit: int | None, dry_run: bool, conditions: Mapping[str, Any]) -> ClientCall[int]:
     """Remove messages; never repeated by itself, because it would count less the second time."""
     told = {"limit": limit, "dry_run": dry_run or None, "filter": conditions_json(conditions)}
     body = {name: value for name, value in told.items() if value is not None}
-    return Call("POST", path_of("queues", queue, "discard"), _whole("matched"), body, again=False)
+    return ClientCall("POST", path_of("queues", queue, "discard"), _whole("matched"), body, again=False)
 
 
 def conditions_json(conditions: Mapping[str, Any]) -> dict[str, Any]:
@@ -273,28 +277,28 @@ def conditions_json(conditions: Mapping[str, Any]) -> dict[str, Any]:
 # Exchanges
 
 
-def declare_exchange(name: str, options: Mapping[str, Any]) -> Call[None]:
+def declare_exchange(name: str, options: Mapping[str, Any]) -> ClientCall[None]:
     """Make an exchange."""
     body = {**options, "arguments": encode(options.get("arguments") or {})}
-    return Call("PUT", path_of("exchanges", name), nothing, body)
+    return ClientCall("PUT", path_of("exchanges", name), nothing, body)
 
 
-def describe_exchange(name: str) -> Call[Row]:
+def describe_exchange(name: str) -> ClientCall[Row]:
     """Look at an exchange."""
-    return Call("GET", path_of("exchanges", name), lambda answer: dict(answer.json()))
+    return ClientCall("GET", path_of("exchanges", name), lambda answer: dict(answer.json()))
 
 
-def publish(exchange: str, routing_key: str, message: Outgoing, key: str | None) -> Call[str | None]:
+def publish(exchange: str, routing_key: str, message: Outgoing, key: str | None) -> ClientCall[str | None]:
     """Publish a message."""
     body = {**message_json(message), "routing_key": routing_key}
     path = path_of("exchanges", exchange, "messages")
     again = key is not None or message.dedup_id is not None
-    return Call("POST", path, lambda answer: answer.json()["message_id"], body, key, again=again)
+    return ClientCall("POST", path, lambda answer: answer.json()["message_id"], body, key, again=again)
 
 
 def bind(
     exchange: str, destination: str, kind: str, key: str, arguments: Mapping[str, Any] | None, bound: bool
-) -> Call[None]:
+) -> ClientCall[None]:
     """Bind, or remove a binding."""
     body = {
         "destination": destination,
@@ -302,13 +306,13 @@ def bind(
         "routing_key": key,
         "arguments": encode(arguments or {}),
     }
-    return Call("POST" if bound else "DELETE", path_of("exchanges", exchange, "bindings"), nothing, body)
+    return ClientCall("POST" if bound else "DELETE", path_of("exchanges", exchange, "bindings"), nothing, body)
 
 
-def delete_exchange(name: str, if_unused: bool) -> Call[None]:
+def delete_exchange(name: str, if_unused: bool) -> ClientCall[None]:
     """Delete an exchange."""
     query = urlencode({"if_unused": str(if_unused).lower()})
-    return Call("DELETE", f"{path_of('exchanges', name)}?{query}", nothing)
+    return ClientCall("DELETE", f"{path_of('exchanges', name)}?{query}", nothing)
 
 
 def decoded_arguments(row: Row) -> dict[str, Any]:

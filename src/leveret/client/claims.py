@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 from leveret.clock import Clock
 from leveret.core.errors import InvalidArgument, Unreachable
-from leveret.runtime.shared.memory import Memory
+from leveret.runtime.shared.memory import ExpiringMemory
 from leveret.runtime.shared.redis_url import check_redis_url, shown_redis_url
 from leveret.runtime.shared.scripts import CLAIM, DROP
 
@@ -16,7 +16,7 @@ BYTES_MAX = 1 << 30  # there are so many entries that this is never the limit
 DONE = b"done"
 
 
-class Claim(NamedTuple):
+class ProcessingMark(NamedTuple):
     """A message that a worker works on: its key, and the mark that says who."""
 
     key: str
@@ -26,13 +26,13 @@ class Claim(NamedTuple):
 class Claims(Protocol):
     """Where claims are kept."""
 
-    def begin(self, claim: Claim, lease_ms: int) -> bytes | None:
+    def begin(self, claim: ProcessingMark, lease_ms: int) -> bytes | None:
         """Have a claim, or have it for longer; if another has it, or it is done, what is there."""
 
-    def done(self, claim: Claim, kept_ms: int) -> None:
+    def done(self, claim: ProcessingMark, kept_ms: int) -> None:
         """Remember that the work is done, whichever worker has the claim by now."""
 
-    def give_up(self, claim: Claim) -> None:
+    def give_up(self, claim: ProcessingMark) -> None:
         """Let another try."""
 
     def close(self) -> None:
@@ -44,17 +44,17 @@ class LocalClaims:
 
     def __init__(self, clock: Clock) -> None:
         """No worker works on anything."""
-        self._memory = Memory(clock, ENTRIES_MAX, BYTES_MAX)
+        self._memory = ExpiringMemory(clock, ENTRIES_MAX, BYTES_MAX)
 
-    def begin(self, claim: Claim, lease_ms: int) -> bytes | None:
+    def begin(self, claim: ProcessingMark, lease_ms: int) -> bytes | None:
         """See Claims."""
         return self._memory.claim(*claim, lease_ms)
 
-    def done(self, claim: Claim, kept_ms: int) -> None:
+    def done(self, claim: ProcessingMark, kept_ms: int) -> None:
         """See Claims."""
         self._memory.put(claim.key, DONE, kept_ms)
 
-    def give_up(self, claim: Claim) -> None:
+    def give_up(self, claim: ProcessingMark) -> None:
         """See Claims."""
         self._memory.drop(*claim)
 
@@ -78,18 +78,18 @@ class RedisClaims:
         except self._redis.RedisError as error:
             raise Unreachable(f"{self._shown} does not answer: {error}; the message comes again") from None
 
-    def begin(self, claim: Claim, lease_ms: int) -> bytes | None:
+    def begin(self, claim: ProcessingMark, lease_ms: int) -> bytes | None:
         """See Claims."""
         with self._answering():
             known: bytes = self._client.eval(CLAIM, 1, *claim, lease_ms)
             return known or None
 
-    def done(self, claim: Claim, kept_ms: int) -> None:
+    def done(self, claim: ProcessingMark, kept_ms: int) -> None:
         """See Claims."""
         with self._answering():
             self._client.set(claim.key, DONE, px=kept_ms)
 
-    def give_up(self, claim: Claim) -> None:
+    def give_up(self, claim: ProcessingMark) -> None:
         """See Claims."""
         with self._answering():
             self._client.eval(DROP, 1, *claim)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from leveret.client import stream_calls
-from leveret.client.calls import Call
+from leveret.client.calls import ClientCall
 from leveret.client.record import RemoteRecord
-from leveret.client.stream_calls import Piece
+from leveret.client.stream_calls import FetchedRecords
 from leveret.embedded.records import Place
 
 WAIT_S_MAX = 60  # of one request, as the server has it
 
 
-class Cursor:
+class RemoteCursor:
     """What the readers for threads and for asyncio share."""
 
     def __init__(
@@ -34,7 +34,7 @@ class Cursor:
         if filters is not None:
             self._options = {"filters": ",".join(filters), "match_unfiltered": str(match_unfiltered).lower()}
 
-    def read(self, max_records: int, max_bytes: int, wait_s: float) -> Call[Piece]:
+    def read(self, max_records: int, max_bytes: int, wait_s: float) -> ClientCall[FetchedRecords]:
         """Read what comes next."""
         return stream_calls.read(
             self._stream,
@@ -46,12 +46,12 @@ class Cursor:
             **self._options,
         )
 
-    def take(self, piece: Piece) -> list[RemoteRecord]:
+    def take(self, piece: FetchedRecords) -> list[RemoteRecord]:
         """Go on after what was read."""
         self._place = self.offset = piece.next_offset
         return piece.records
 
-    def find(self, piece: Piece) -> None:
+    def find(self, piece: FetchedRecords) -> None:
         """Go to what was read."""
         self._place = self.offset = piece.records[0].offset if piece.records else piece.next_offset
 
@@ -59,7 +59,7 @@ class Cursor:
 class Placed:
     """A reader with a cursor."""
 
-    def __init__(self, cursor: Cursor) -> None:
+    def __init__(self, cursor: RemoteCursor) -> None:
         """Be where the cursor is."""
         self._cursor = cursor
 

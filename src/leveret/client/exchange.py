@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from leveret.client import calls
-from leveret.client.calls import Call
+from leveret.client.calls import ClientCall
 from leveret.embedded.outgoing import Outgoing
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class AsyncRemoteExchange:
         await self.broker.run(calls.delete_exchange(self.name, if_unused))
 
 
-def _binding(exchange: str, to: Any, key: str, arguments: Arguments, bound: bool) -> Call[None]:
+def _binding(exchange: str, to: Any, key: str, arguments: Arguments, bound: bool) -> ClientCall[None]:
     """A binding to a queue or exchange, or to the queue of a name."""
     kind = "exchange" if isinstance(to, RemoteExchange | AsyncRemoteExchange) else "queue"
     name = to if isinstance(to, str) else to.name

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from leveret.client import stream_calls as calls
 from leveret.client.calls import Row
 from leveret.client.group_consumer import RemoteGroupConsumer
-from leveret.client.member import Member
+from leveret.client.member import RemoteMember
 from leveret.core.membership import Assignment
 from leveret.embedded.group import SESSION_S
 
@@ -53,7 +53,7 @@ class RemoteGroup:
 
     def consumer(self, member: str | None = None, *, session: float = SESSION_S) -> RemoteGroupConsumer:
         """A member that joins, reads its share and joins again after changes; close it, or use a `with` block."""
-        return RemoteGroupConsumer(self._broker, Member(self._stream, self.name, member, session))
+        return RemoteGroupConsumer(self._broker, RemoteMember(self._stream, self.name, member, session))
 
     # Looking
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from leveret.client.member import Enrolled, Member
+from leveret.client.member import Enrolled, RemoteMember
 from leveret.client.record import RemoteRecord
 from leveret.core.errors import BrokerClosed, NotFound, StaleGeneration
 from leveret.embedded.reading import READ_RECORDS
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class RemoteGroupConsumer(Enrolled):
     """One reader, from group.consumer(); for one thread at a time. See leveret.GroupConsumer."""
 
-    def __init__(self, broker: RemoteBroker, member: Member) -> None:
+    def __init__(self, broker: RemoteBroker, member: RemoteMember) -> None:
         """Use group.consumer()."""
         super().__init__(member)
         self._broker = broker
@@ -94,7 +94,7 @@ class RemoteGroupConsumer(Enrolled):
 class AsyncRemoteGroupConsumer(Enrolled):
     """The same for one task at a time: `async with group.consumer() as consumer`."""
 
-    def __init__(self, broker: AsyncRemoteBroker, member: Member) -> None:
+    def __init__(self, broker: AsyncRemoteBroker, member: RemoteMember) -> None:
         """Use group.consumer()."""
         super().__init__(member)
         self._broker = broker

@@ -5,9 +5,9 @@ from __future__ import annotations
 import secrets
 
 from leveret.client import stream_calls
-from leveret.client.calls import Call
+from leveret.client.calls import ClientCall
 from leveret.client.record import RemoteRecord
-from leveret.client.stream_calls import Joined, Polled
+from leveret.client.stream_calls import JoinedGroup, Polled
 from leveret.core.membership import Assignment
 
 SIGNS_PER_SESSION = 3
@@ -16,7 +16,7 @@ WAIT_S_MAX = 60  # of one request, as the server has it
 REST_S = 1.0  # of a member without partitions, before it asks again: it takes over soon when another goes
 
 
-class Member:
+class RemoteMember:
     """What the consumers for threads and for asyncio share."""
 
     def __init__(self, stream: str, group: str, name: str | None, session_s: float) -> None:
@@ -32,15 +32,15 @@ class Member:
         self._offsets: dict[int, int] = {}
         """Where to read on; the partition that was read last is last."""
 
-    def join(self) -> Call[Joined]:
+    def join(self) -> ClientCall[JoinedGroup]:
         """Learn what to read."""
         return stream_calls.join(self._stream, self._group, self.name, self.session_s)
 
-    def learn(self, joined: Joined) -> None:
+    def learn(self, joined: JoinedGroup) -> None:
         """Begin where the group is; what was not committed comes again."""
         self.assignment, self._offsets, self.done = joined.assignment, joined.offsets, {}
 
-    def poll(self, max_records: int, wait_s: float) -> Call[Polled]:
+    def poll(self, max_records: int, wait_s: float) -> ClientCall[Polled]:
         """Read what comes next, and give a sign of life; the wait may be shorter than was asked for."""
         sign_s = min(self.session_s / SIGNS_PER_SESSION, WAIT_S_MAX)
         return stream_calls.poll(
@@ -65,11 +65,11 @@ class Member:
         self.done[record.partition] = record.offset + 1
         return record
 
-    def commit(self) -> Call[None]:
+    def commit(self) -> ClientCall[None]:
         """Note that all that was given is done."""
         return stream_calls.commit(self._stream, self._group, self.name, self.assignment.generation, self.done)
 
-    def leave(self) -> Call[None]:
+    def leave(self) -> ClientCall[None]:
         """Go."""
         return stream_calls.leave(self._stream, self._group, self.name)
 
@@ -77,7 +77,7 @@ class Member:
 class Enrolled:
     """A consumer that is a member."""
 
-    def __init__(self, member: Member) -> None:
+    def __init__(self, member: RemoteMember) -> None:
         """Read what the member reads."""
         self._member = member
 

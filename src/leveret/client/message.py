@@ -96,7 +96,7 @@ class RemotePeeked:
         return f"<{type(self).__name__} {self.id}, delivered {self.deliveries} times>"
 
 
-class Taken(RemotePeeked):
+class RemoteTaken(RemotePeeked):
     """What is known of a message that was taken."""
 
     def __init__(self, row: Row) -> None:
@@ -116,7 +116,7 @@ class Taken(RemotePeeked):
         return datetime.fromisoformat(self._row["received_at"])
 
 
-class RemoteMessage(Taken):
+class RemoteMessage(RemoteTaken):
     """A message that was taken: say what becomes of it before its visibility timeout ends. See leveret.Message."""
 
     def __init__(self, source: RemoteQueue, row: Row) -> None:
@@ -145,7 +145,7 @@ class RemoteMessage(Taken):
         self.visible_until = None
 
 
-class AsyncRemoteMessage(Taken):
+class AsyncRemoteMessage(RemoteTaken):
     """The same for asyncio."""
 
     def __init__(self, source: AsyncRemoteQueue, row: Row) -> None:

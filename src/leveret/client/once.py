@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from threading import Lock
 from typing import Any, Protocol
 
-from leveret.client.claims import DONE, Claim, Claims, LocalClaims, RedisClaims
+from leveret.client.claims import DONE, Claims, LocalClaims, ProcessingMark, RedisClaims
 from leveret.clock import Clock, SystemClock
 from leveret.core.errors import InvalidArgument, ResourceLocked, Unreachable
 from leveret.runtime.leases import Extender
@@ -39,7 +39,7 @@ class Identified(Protocol):
 class Work:
     """A claim whose work goes on."""
 
-    def __init__(self, claims: Claims, claim: Claim, clock: Clock, until_ms: int) -> None:
+    def __init__(self, claims: Claims, claim: ProcessingMark, clock: Clock, until_ms: int) -> None:
         """Extend it until a time, or until it ends."""
         self._claims = claims
         self._claim = claim
@@ -91,7 +91,7 @@ class Once:
         self._kept_ms = max(1, round(keep * 1000))
         self.clock: Clock = clock or SystemClock()
         self._claims: Claims = LocalClaims(self.clock) if redis is None else RedisClaims(redis)
-        self._works: dict[Claim, Work] = {}
+        self._works: dict[ProcessingMark, Work] = {}
         self._extender = Extender(self)
 
     @contextmanager
@@ -112,36 +112,36 @@ class Once:
             raise
         self.done(claim)
 
-    def begin(self, message: str | Identified) -> Claim | None:
+    def begin(self, message: str | Identified) -> ProcessingMark | None:
         """The first half of claim: None if the work is done."""
         message_id = message if isinstance(message, str) else message.id
         if not 0 < len(message_id) <= ID_CHARS_MAX:
             raise InvalidArgument(f"the id of a message has 1 to {ID_CHARS_MAX} characters")
-        claim = Claim(f"{SPACE}{self._name}/{message_id}", secrets.token_hex(16).encode())
+        claim = ProcessingMark(f"{SPACE}{self._name}/{message_id}", secrets.token_hex(16).encode())
         known = self._claims.begin(claim, self.lease_ms)
         if known is not None and known != DONE:
             raise ResourceLocked(f"another works on message '{message_id}': give it back, for a while")
         return claim if known is None else None
 
-    def extend(self, claim: Claim) -> None:
+    def extend(self, claim: ProcessingMark) -> None:
         """Extend the lease of a claim from now on, until it is done or given up."""
         work = Work(self._claims, claim, self.clock, self.clock.now_ms() + self._longest_ms)
         self._works[claim] = work
         self._extender.hold(work)
 
-    def _end(self, claim: Claim) -> None:
+    def _end(self, claim: ProcessingMark) -> None:
         """Extend it no more."""
         work = self._works.pop(claim, None)
         if work is not None:
             self._extender.release(work)
             work.end()
 
-    def done(self, claim: Claim) -> None:
+    def done(self, claim: ProcessingMark) -> None:
         """The other half, after the work."""
         self._end(claim)
         self._claims.done(claim, self._kept_ms)
 
-    def give_up(self, claim: Claim) -> None:
+    def give_up(self, claim: ProcessingMark) -> None:
         """The other half, when the work failed; without Redis the lease does it."""
         self._end(claim)
         with suppress(Unreachable):

@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from leveret.client.address import Address
-from leveret.client.servers import UNABLE, Request, Servers, probe
+from leveret.client.servers import UNABLE, Request, ServerList, probe
 from leveret.core.errors import Unreachable
 from leveret.http_client import READ_BYTES, Answer, AnswerReader
 
@@ -19,7 +19,7 @@ HANGS = "it gives no sign of life"
 T = TypeVar("T")
 
 
-class Lost(Exception):
+class AnswerLost(Exception):
     """No answer came; `sent`: the server may have done it all the same."""
 
     def __init__(self, reason: Unreachable, sent: bool) -> None:
@@ -29,7 +29,7 @@ class Lost(Exception):
         self.sent = sent
 
 
-class Watch(NamedTuple):
+class AnswerTimeouts(NamedTuple):
     """How long to wait for a server, and when to look whether it lives; None: never."""
 
     timeout_s: float
@@ -37,7 +37,7 @@ class Watch(NamedTuple):
     lives: Callable[[Address], bool]
 
 
-class Link:
+class PooledConnection:
     """One connection."""
 
     def __init__(self, address: Address, connect_s: float) -> None:
@@ -48,14 +48,14 @@ class Link:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
             problem = f"cannot connect to {address!r} ({error.strerror or error}): see whether it runs"
-            raise Lost(Unreachable(problem), False) from None
+            raise AnswerLost(Unreachable(problem), False) from None
         try:
             self._socket = (
                 plain if address.tls is None else address.tls.wrap_socket(plain, server_hostname=address.host)
             )
         except OSError as error:
             plain.close()
-            raise Lost(Unreachable(f"cannot agree on TLS with {address!r}: {error}"), False) from None
+            raise AnswerLost(Unreachable(f"cannot agree on TLS with {address!r}: {error}"), False) from None
         self._reader = AnswerReader()
 
     @property
@@ -65,7 +65,7 @@ class Link:
         poll.register(self._socket, select.POLLIN)
         return not poll.poll(0)
 
-    def ask(self, request: bytes, watch: Watch) -> Answer:
+    def ask(self, request: bytes, watch: AnswerTimeouts) -> Answer:
         """Send a request and wait for the answer."""
         rest = memoryview(request)
         try:
@@ -79,9 +79,9 @@ class Link:
                 if answer is not None:
                     return answer
         except OSError as error:
-            raise Lost(Unreachable(f"no answer came ({error}): try again"), True) from None
+            raise AnswerLost(Unreachable(f"no answer came ({error}): try again"), True) from None
 
-    def _patiently(self, step: Callable[[], T], watch: Watch) -> T:
+    def _patiently(self, step: Callable[[], T], watch: AnswerTimeouts) -> T:
         """Send or receive something, as long as that takes, if the server gives signs of life meanwhile."""
         left_s, silent_s = watch.timeout_s, watch.silent_s or watch.timeout_s
         while True:
@@ -114,11 +114,11 @@ class Link:
 class Pool:
     """The connections of a client."""
 
-    def __init__(self, servers: Servers) -> None:
+    def __init__(self, servers: ServerList) -> None:
         """None is open yet."""
         self._servers = servers
-        self._idle: list[Link] = []
-        self._waiting: set[Link] = set()
+        self._idle: list[PooledConnection] = []
+        self._waiting: set[PooledConnection] = set()
         self._lock = threading.Lock()
         self._closed = False
 
@@ -128,11 +128,11 @@ class Pool:
         `repeatable`: it may be asked of another server, so a server that gives no sign of life is not waited for.
         """
         address = self._servers.current
-        watch = Watch(timeout_s, self._servers.silent_s(repeatable), self._lives)
+        watch = AnswerTimeouts(timeout_s, self._servers.silent_s(repeatable), self._lives)
         try:
-            link = self._take(address) or Link(address, self._servers.connect_s)
+            link = self._take(address) or PooledConnection(address, self._servers.connect_s)
             answer = self._ask(link, request, watch, waits)
-        except Lost:
+        except AnswerLost:
             self._servers.failed(address)
             raise
         if answer.status in UNABLE:
@@ -143,13 +143,13 @@ class Pool:
         """Whether a server answers anything."""
         patience_s = self._servers.connect_s
         try:
-            with closing(Link(address, patience_s)) as link:
-                link.ask(probe(address), Watch(patience_s, None, self._lives))
-        except (Lost, Unreachable):
+            with closing(PooledConnection(address, patience_s)) as link:
+                link.ask(probe(address), AnswerTimeouts(patience_s, None, self._lives))
+        except (AnswerLost, Unreachable):
             return False
         return True
 
-    def _ask(self, link: Link, request: Request, watch: Watch, waits: bool) -> Answer:
+    def _ask(self, link: PooledConnection, request: Request, watch: AnswerTimeouts, waits: bool) -> Answer:
         """Send a request by a connection, which is kept if all went well."""
         try:
             if waits:
@@ -161,18 +161,18 @@ class Pool:
         self._give(link)
         return answer
 
-    def _wait(self, link: Link) -> None:
+    def _wait(self, link: PooledConnection) -> None:
         with self._lock:
             if self._closed:
-                raise Lost(Unreachable("the client was closed: connect again"), False)
+                raise AnswerLost(Unreachable("the client was closed: connect again"), False)
             self._waiting.add(link)
 
-    def _drop(self, link: Link) -> None:
+    def _drop(self, link: PooledConnection) -> None:
         with self._lock:
             self._waiting.discard(link)
         link.close()
 
-    def _take(self, address: Address) -> Link | None:
+    def _take(self, address: Address) -> PooledConnection | None:
         """The connection to a server that was used last, if it was kept there; those to others are closed."""
         while True:
             with self._lock:
@@ -183,7 +183,7 @@ class Pool:
                 return link
             link.close()
 
-    def _give(self, link: Link) -> None:
+    def _give(self, link: PooledConnection) -> None:
         with self._lock:
             self._waiting.discard(link)
             if link.reusable and not self._closed and len(self._idle) < IDLE_MAX:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple, TypeVar
 
-from leveret.client.calls import Call
+from leveret.client.calls import ClientCall
 from leveret.client.servers import UNABLE
 from leveret.clock import SystemClock
 from leveret.core import errors
@@ -46,7 +46,7 @@ class Again(NamedTuple):
     delay_s: float
 
 
-class Attempts:
+class RetryAttempts:
     """The attempts at one call."""
 
     def __init__(self, retries: int = RETRIES) -> None:
@@ -55,14 +55,14 @@ class Attempts:
         self._delay_s = BASE_S
         self._lost = False
 
-    def lost(self, call: Call[T], sent: bool, error: Unreachable) -> float:
+    def lost(self, call: ClientCall[T], sent: bool, error: Unreachable) -> float:
         """The connection was lost: how long to wait before the next attempt. `sent`: the server may have heard it."""
         self._lost = self._lost or sent
         if (sent and not call.again) or self._left <= 0:
             raise error
         return self._next()
 
-    def answered(self, call: Call[T], answer: Answer) -> T | Again:
+    def answered(self, call: ClientCall[T], answer: Answer) -> T | Again:
         """What an answer means: the result, or that it is worth another attempt."""
         if answer.status < 300:
             return call.read(answer)
@@ -96,6 +96,6 @@ def refusal_of(answer: Answer) -> LeveretError:
     return kind(detail)
 
 
-def _has_time(call: Call[T]) -> bool:
+def _has_time(call: ClientCall[T]) -> bool:
     """Whether the lease that a call settles has not ended by itself."""
     return call.ends is not None and call.ends.timestamp() * 1000 > SystemClock().now_ms()

@@ -27,7 +27,7 @@ Request = Callable[[Address], bytes]
 """A request as bytes, for the server that is asked."""
 
 
-class Servers:
+class ServerList:
     """Where they are, and which one is asked now; for any number of threads."""
 
     def __init__(self, addresses: list[Address]) -> None:
@@ -69,9 +69,9 @@ def probe(address: Address) -> bytes:
     return request_bytes("GET", f"{address.base}/health/live", address.head, None, None)
 
 
-def servers_of(url: str, token: str | None, tls: ssl.SSLContext | None, vhost: str | None = None) -> Servers:
+def servers_of(url: str, token: str | None, tls: ssl.SSLContext | None, vhost: str | None = None) -> ServerList:
     """The servers that URLs name, which are separated by commas."""
     urls = [each.strip() for each in url.split(",")]
     if len(urls) > SERVERS_MAX:
         raise InvalidArgument(f"{len(urls)} servers are too many: name {SERVERS_MAX} at most, or a load balancer")
-    return Servers([address_of(each, token, tls, vhost) for each in urls])
+    return ServerList([address_of(each, token, tls, vhost) for each in urls])

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from leveret.client.calls import Call
+from leveret.client.calls import ClientCall
 from leveret.http_client import Answer
 
 
-class Progress(NamedTuple):
+class BatchProgress(NamedTuple):
     """How far a batch is."""
 
     published: bool
@@ -16,27 +16,29 @@ class Progress(NamedTuple):
     dropped: int
 
 
-def put_piece(sink: str, part: str, piece: int, data: bytes) -> Call[int]:
+def put_piece(sink: str, part: str, piece: int, data: bytes) -> ClientCall[int]:
     """Stage a piece; gives the number of its rows."""
-    return Call("PUT", f"/sinks/{quote(sink, safe='')}/parts/{part}/{piece}", _rows, data)
+    return ClientCall("PUT", f"/sinks/{quote(sink, safe='')}/parts/{part}/{piece}", _rows, data)
 
 
-def commit_batch(sink: str, batch: int, parts: Sequence[tuple[str, int]], rows: int, **options: Any) -> Call[Progress]:
+def commit_batch(
+    sink: str, batch: int, parts: Sequence[tuple[str, int]], rows: int, **options: Any
+) -> ClientCall[BatchProgress]:
     """Publish a batch of parts, each with the number of its pieces; `options` are those of the REST API."""
     named = [{"part": part, "pieces": pieces} for part, pieces in parts]
     body = {"parts": named, "rows": rows, **options}
-    return Call("POST", f"/sinks/{quote(sink, safe='')}/batches/{batch}", _progress, body)
+    return ClientCall("POST", f"/sinks/{quote(sink, safe='')}/batches/{batch}", _progress, body)
 
 
-def abort_parts(sink: str, parts: Sequence[str]) -> Call[None]:
+def abort_parts(sink: str, parts: Sequence[str]) -> ClientCall[None]:
     """Drop staged parts."""
-    return Call("POST", f"/sinks/{quote(sink, safe='')}/abort", lambda answer: None, {"parts": list(parts)})
+    return ClientCall("POST", f"/sinks/{quote(sink, safe='')}/abort", lambda answer: None, {"parts": list(parts)})
 
 
 def _rows(answer: Answer) -> int:
     return int(answer.json()["rows"])
 
 
-def _progress(answer: Answer) -> Progress:
+def _progress(answer: Answer) -> BatchProgress:
     told = answer.json()
-    return Progress(told["state"] == "published", told["done"], told["dropped"])
+    return BatchProgress(told["state"] == "published", told["done"], told["dropped"])

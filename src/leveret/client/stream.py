@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from leveret.client import stream_calls as calls
 from leveret.client.calls import Row
-from leveret.client.cursor import Cursor, Placed, waits
+from leveret.client.cursor import Placed, RemoteCursor, waits
 from leveret.client.group import RemoteGroup
 from leveret.client.queue import SEND_MAX, WAIT_S_MAX, batches
 from leveret.client.record import RemoteRecord
@@ -65,7 +65,7 @@ class RemoteStream:
 
     def reader(self, partition: int = 0, offset: Place = "next", **filters: Any) -> RemoteReader:
         """A place in one partition that moves on as it is read. See leveret.Stream.reader."""
-        cursor = Cursor(self.name, partition, offset, **filters)
+        cursor = RemoteCursor(self.name, partition, offset, **filters)
         # Where that is now: what comes before the first read is to be read, too.
         cursor.find(self.broker.run(cursor.read(1, 1, 0)))
         return RemoteReader(self.broker, cursor)
@@ -80,7 +80,7 @@ class RemoteStream:
         wait: float = 0,
     ) -> list[RemoteRecord]:
         """Records from a place on; when there is none yet, wait up to `wait` seconds for the first."""
-        reader = RemoteReader(self.broker, Cursor(self.name, partition, offset))
+        reader = RemoteReader(self.broker, RemoteCursor(self.name, partition, offset))
         return reader.read(max_records, max_bytes=max_bytes, wait=wait)
 
     def iterate(self, partition: int = 0, offset: Place = "next", **filters: Any) -> Iterator[RemoteRecord]:
@@ -135,7 +135,7 @@ class RemoteStream:
 class RemoteReader(Placed):
     """Reads one partition of a stream on a server; for one thread at a time."""
 
-    def __init__(self, broker: RemoteBroker, cursor: Cursor) -> None:
+    def __init__(self, broker: RemoteBroker, cursor: RemoteCursor) -> None:
         """Use stream.reader()."""
         super().__init__(cursor)
         self._broker = broker

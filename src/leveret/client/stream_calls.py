@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from leveret.client.calls import ATTRIBUTES, Call, Row, nothing, path_of
+from leveret.client.calls import ATTRIBUTES, ClientCall, Row, nothing, path_of
 from leveret.client.record import RemoteRecord
 from leveret.core.arguments import max_age as max_age_ms
 from leveret.core.errors import InvalidArgument
@@ -21,7 +21,7 @@ from leveret.http_client import Answer
 from leveret.runtime.bodies import encode as encode_body
 
 
-class Piece(NamedTuple):
+class FetchedRecords(NamedTuple):
     """Records of one partition, and the offset to go on at."""
 
     records: list[RemoteRecord]
@@ -37,7 +37,7 @@ def declare(
     max_age: str | float | timedelta | None,
     max_bytes: int | None,
     segment_bytes: int | None,
-) -> Call[Row]:
+) -> ClientCall[Row]:
     """Make a stream."""
     options = {
         "partitions": partitions,
@@ -45,7 +45,9 @@ def declare(
         "max_bytes": max_bytes,
         "segment_bytes": segment_bytes,
     }
-    return Call("PUT", path_of("streams", name), _row, {key: each for key, each in options.items() if each is not None})
+    return ClientCall(
+        "PUT", path_of("streams", name), _row, {key: each for key, each in options.items() if each is not None}
+    )
 
 
 def _seconds(age: str | float | timedelta) -> float:
@@ -60,21 +62,21 @@ def _seconds(age: str | float | timedelta) -> float:
         raise InvalidArgument(f"max_age is seconds, a timedelta or a text such as 7D, not {age!r}") from None
 
 
-def describe(name: str) -> Call[Row]:
+def describe(name: str) -> ClientCall[Row]:
     """Look at a stream."""
-    return Call("GET", path_of("streams", name), _row)
+    return ClientCall("GET", path_of("streams", name), _row)
 
 
-def list_streams(after: str) -> Call[tuple[list[Row], str | None]]:
+def list_streams(after: str) -> ClientCall[tuple[list[Row], str | None]]:
     """One page of streams, and where the next one begins."""
-    return Call(
+    return ClientCall(
         "GET", f"/streams?{urlencode({'after': after, 'limit': 1000})}", lambda answer: _page(answer, "streams")
     )
 
 
-def delete(name: str) -> Call[int]:
+def delete(name: str) -> ClientCall[int]:
     """Delete a stream."""
-    return Call("DELETE", path_of("streams", name), lambda answer: int(answer.json()["deleted"]))
+    return ClientCall("DELETE", path_of("streams", name), lambda answer: int(answer.json()["deleted"]))
 
 
 def stats_of(row: Row) -> StreamStats:
@@ -118,7 +120,7 @@ def numbered(bodies: Iterable[Any], options: dict[str, Any]) -> list[Row]:
     ]
 
 
-def append(name: str, records: list[Row]) -> Call[list[Appended]]:
+def append(name: str, records: list[Row]) -> ClientCall[list[Appended]]:
     """Append records; repeated only if they are numbered, since others would be there twice."""
     numbered = all("producer" in record for record in records)
     path = path_of("streams", name, "records", "batch")
@@ -126,10 +128,10 @@ def append(name: str, records: list[Row]) -> Call[list[Appended]]:
     def read(answer: Answer) -> list[Appended]:
         return [Appended(row["partition"], row["offset"]) for row in answer.json()["records"]]
 
-    return Call("POST", path, read, {"records": records}, again=numbered)
+    return ClientCall("POST", path, read, {"records": records}, again=numbered)
 
 
-def read(name: str, partition: int, place: Place, wait_s: float, **options: Any) -> Call[Piece]:
+def read(name: str, partition: int, place: Place, wait_s: float, **options: Any) -> ClientCall[FetchedRecords]:
     """Read a partition."""
     query: dict[str, Any] = {"partition": partition, "encoding": "base64", **options}
     if isinstance(place, datetime):
@@ -139,79 +141,79 @@ def read(name: str, partition: int, place: Place, wait_s: float, **options: Any)
     if wait_s:
         query["wait_seconds"] = wait_s
 
-    def pieced(answer: Answer) -> Piece:
+    def pieced(answer: Answer) -> FetchedRecords:
         found = answer.json()
-        return Piece([RemoteRecord(row) for row in found["records"]], found["next_offset"])
+        return FetchedRecords([RemoteRecord(row) for row in found["records"]], found["next_offset"])
 
-    return Call("GET", f"{path_of('streams', name, 'records')}?{urlencode(query)}", pieced, wait_s=wait_s)
+    return ClientCall("GET", f"{path_of('streams', name, 'records')}?{urlencode(query)}", pieced, wait_s=wait_s)
 
 
 # Groups
 
 
-def declare_group(stream: str, group: str) -> Call[Row]:
+def declare_group(stream: str, group: str) -> ClientCall[Row]:
     """Make a group."""
-    return Call("PUT", path_of("streams", stream, "groups", group), _row)
+    return ClientCall("PUT", path_of("streams", stream, "groups", group), _row)
 
 
-def describe_group(stream: str, group: str) -> Call[Row]:
+def describe_group(stream: str, group: str) -> ClientCall[Row]:
     """Look at a group."""
-    return Call("GET", path_of("streams", stream, "groups", group), _row)
+    return ClientCall("GET", path_of("streams", stream, "groups", group), _row)
 
 
-def list_groups(stream: str, after: str) -> Call[tuple[list[Row], str | None]]:
+def list_groups(stream: str, after: str) -> ClientCall[tuple[list[Row], str | None]]:
     """One page of groups, and where the next one begins."""
     query = urlencode({"after": after, "limit": 100})
     path = f"{path_of('streams', stream, 'groups')}?{query}"
-    return Call("GET", path, lambda answer: _page(answer, "groups"))
+    return ClientCall("GET", path, lambda answer: _page(answer, "groups"))
 
 
-def delete_group(stream: str, group: str) -> Call[None]:
+def delete_group(stream: str, group: str) -> ClientCall[None]:
     """Forget a group."""
-    return Call("DELETE", path_of("streams", stream, "groups", group), nothing)
+    return ClientCall("DELETE", path_of("streams", stream, "groups", group), nothing)
 
 
-def reset(stream: str, group: str, to: str | datetime) -> Call[dict[int, int]]:
+def reset(stream: str, group: str, to: str | datetime) -> ClientCall[dict[int, int]]:
     """Let a group read on from elsewhere."""
     body = {"timestamp": max(0.0, to.timestamp())} if isinstance(to, datetime) else {"to": to}
     path = path_of("streams", stream, "groups", group, "reset")
-    return Call("POST", path, lambda answer: by_partition(answer.json()["offsets"]), body)
+    return ClientCall("POST", path, lambda answer: by_partition(answer.json()["offsets"]), body)
 
 
-class Joined(NamedTuple):
+class JoinedGroup(NamedTuple):
     """What a member reads, and from where on."""
 
     assignment: Assignment
     offsets: dict[int, int]
 
 
-def join(stream: str, group: str, member: str, session_s: float) -> Call[Joined]:
+def join(stream: str, group: str, member: str, session_s: float) -> ClientCall[JoinedGroup]:
     """Come in."""
 
-    def read(answer: Answer) -> Joined:
+    def read(answer: Answer) -> JoinedGroup:
         found = answer.json()
         assignment = Assignment(found["generation"], tuple(found["partitions"]))
-        return Joined(assignment, by_partition(found["offsets"]))
+        return JoinedGroup(assignment, by_partition(found["offsets"]))
 
     path = path_of("streams", stream, "groups", group, "join")
-    return Call("POST", path, read, {"member": member, "session_seconds": session_s})
+    return ClientCall("POST", path, read, {"member": member, "session_seconds": session_s})
 
 
-def heartbeat(stream: str, group: str, member: str, generation: int) -> Call[None]:
+def heartbeat(stream: str, group: str, member: str, generation: int) -> ClientCall[None]:
     """Give a sign of life."""
     path = path_of("streams", stream, "groups", group, "heartbeat")
-    return Call("POST", path, nothing, {"member": member, "generation": generation})
+    return ClientCall("POST", path, nothing, {"member": member, "generation": generation})
 
 
-def leave(stream: str, group: str, member: str) -> Call[None]:
+def leave(stream: str, group: str, member: str) -> ClientCall[None]:
     """Go."""
-    return Call("POST", path_of("streams", stream, "groups", group, "leave"), nothing, {"member": member})
+    return ClientCall("POST", path_of("streams", stream, "groups", group, "leave"), nothing, {"member": member})
 
 
-def commit(stream: str, group: str, member: str, generation: int, offsets: Mapping[int, int]) -> Call[None]:
+def commit(stream: str, group: str, member: str, generation: int, offsets: Mapping[int, int]) -> ClientCall[None]:
     """Note how far a member has read."""
     body = {"member": member, "generation": generation, "offsets": _named(offsets)}
-    return Call("POST", path_of("streams", stream, "groups", group, "commit"), nothing, body)
+    return ClientCall("POST", path_of("streams", stream, "groups", group, "commit"), nothing, body)
 
 
 class Polled(NamedTuple):
@@ -223,7 +225,7 @@ class Polled(NamedTuple):
 
 def poll(
     stream: str, group: str, member: str, generation: int, offsets: Mapping[int, int], max_records: int, wait_s: float
-) -> Call[Polled]:
+) -> ClientCall[Polled]:
     """Read the partitions of a member."""
     body = {
         "member": member,
@@ -238,7 +240,7 @@ def poll(
         found = answer.json()
         return Polled([RemoteRecord(row) for row in found["records"]], by_partition(found["offsets"]))
 
-    return Call("POST", path_of("streams", stream, "groups", group, "poll"), read, body, wait_s=wait_s)
+    return ClientCall("POST", path_of("streams", stream, "groups", group, "poll"), read, body, wait_s=wait_s)
 
 
 def members_of(row: Row) -> dict[str, tuple[int, ...]]:

@@ -7,8 +7,8 @@ import ssl
 from typing import Any, TypedDict, Unpack
 
 from leveret.client.address import Address
-from leveret.client.calls import Call
-from leveret.client.retry import REQUEST_S, RETRIES, Attempts
+from leveret.client.calls import ClientCall
+from leveret.client.retry import REQUEST_S, RETRIES, RetryAttempts
 from leveret.client.servers import servers_of
 from leveret.client.wire import request_bytes
 from leveret.core.errors import InvalidArgument
@@ -16,7 +16,7 @@ from leveret.core.errors import InvalidArgument
 URL = "http://127.0.0.1:15672"
 
 
-class Options(TypedDict, total=False):
+class ClientOptions(TypedDict, total=False):
     """What can be said beside the URL."""
 
     token: str | None
@@ -31,27 +31,27 @@ class Options(TypedDict, total=False):
     """The virtual host, "/" unless told otherwise."""
 
 
-class Target:
+class ClientTarget:
     """Servers to ask; clients for threads and for asyncio differ only in how they wait for it."""
 
-    def __init__(self, url: str, **options: Unpack[Options]) -> None:
+    def __init__(self, url: str, **options: Unpack[ClientOptions]) -> None:
         """Nothing is asked yet."""
-        unknown = options.keys() - Options.__annotations__.keys()
+        unknown = options.keys() - ClientOptions.__annotations__.keys()
         if unknown:
-            known = ", ".join(Options.__annotations__)
+            known = ", ".join(ClientOptions.__annotations__)
             raise InvalidArgument(f"a client has the options {known}, not {', '.join(sorted(unknown))}")
         self.servers = servers_of(url, options.get("token"), options.get("tls"), options.get("vhost"))
         self.timeout_s = options.get("timeout", REQUEST_S)
         self._retries = options.get("retries", RETRIES)
         self._idempotent = options.get("idempotent", True)
 
-    def request(self, call: Call[Any], address: Address) -> bytes:
+    def request(self, call: ClientCall[Any], address: Address) -> bytes:
         """A call as bytes, the same for each attempt at one server."""
         return request_bytes(call.method, address.target(call.path), address.head, call.body, call.key)
 
-    def attempts(self) -> Attempts:
+    def attempts(self) -> RetryAttempts:
         """How often to try."""
-        return Attempts(self._retries)
+        return RetryAttempts(self._retries)
 
     def new_key(self) -> str | None:
         """What makes the attempts to send a message the same one."""

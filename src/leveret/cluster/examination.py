@@ -8,17 +8,17 @@ from leveret.core.errors import LeveretError
 
 if TYPE_CHECKING:
     from leveret.clock import Clock
-    from leveret.cluster.joined import Joined
+    from leveret.cluster.joined import JoinedNode
 
 EXAMINE = "examine"
 
 Row = dict[str, Any]
 
 
-class Examination:
+class ClusterExamination:
     """What one node finds out about its cluster."""
 
-    def __init__(self, joined: Joined, clock: Clock) -> None:
+    def __init__(self, joined: JoinedNode, clock: Clock) -> None:
         """Ask others by a node that has joined."""
         self._joined = joined
         self._clock = clock

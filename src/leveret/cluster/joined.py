@@ -8,11 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from leveret.cluster.catalog.catalog import Catalog
+from leveret.cluster.catalog.catalog import ClusterCatalog
 from leveret.cluster.coordination.coordinator import Coordinator
 from leveret.cluster.coordination.etcd import Etcd
-from leveret.cluster.coordination.keys import Member
-from leveret.cluster.coordination.membership import Membership
+from leveret.cluster.coordination.keys import NodeMember
+from leveret.cluster.coordination.membership import ClusterMembership
 from leveret.cluster.coordination.placement import LOCAL, SHARDS
 from leveret.cluster.forwarding.edges import Furnish, bare
 from leveret.cluster.node import Node
@@ -21,19 +21,19 @@ from leveret.cluster.shards.hosting import Hosting
 from leveret.cluster.shards.moving import Moving
 from leveret.embedded.broker import Broker, open_shard
 from leveret.protocols.amqp.hub import Hub
-from leveret.protocols.amqp.limits import Limits
+from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.protocols.net.addresses import host_and_port, with_port
 from leveret.security.access import Access
 from leveret.security.client_tls import ClientTls
 from leveret.security.mutual_tls import MutualTls
-from leveret.storage.journal.postgres.store import Claim
+from leveret.storage.journal.postgres.store import Takeover
 
 LINK = "link"  # the address at which other nodes are heard
 DRAIN_S = 10.0  # for others to take the shards of a node that leaves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class NodeSettings:
     """Which node of which cluster this is."""
 
     node: str
@@ -57,23 +57,23 @@ class Place:
     epoch_base: int = 0
 
 
-def etcd_of(place: Place) -> Etcd:
+def etcd_of(place: NodeSettings) -> Etcd:
     """The etcd of a cluster, which is not asked yet."""
     user, password = place.etcd_login
     tls = None if place.etcd_tls is None else place.etcd_tls.context
     return Etcd(place.etcd, user=user, password=password, tls=tls)
 
 
-class View:
+class OwnershipView:
     """Who has which shard, as etcd tells it; no owner is known before this node has joined."""
 
     def __init__(self) -> None:
         """Know no owner."""
-        self.membership: Membership | None = None
+        self.membership: ClusterMembership | None = None
 
-    def owner_of(self, home: str) -> str | None:
+    def owner_of(self, shard_id: str) -> str | None:
         """The node that serves a shard."""
-        owner = None if self.membership is None else self.membership.owners.get(int(home))
+        owner = None if self.membership is None else self.membership.owners.get(int(shard_id))
         return owner.node if owner is not None and owner.epoch else None
 
     def address_of(self, node: str) -> tuple[str, int] | None:
@@ -86,29 +86,29 @@ class View:
         return [] if self.membership is None else list(self.membership.members)
 
 
-class Joined:
+class JoinedNode:
     """A node that is about to join, has joined, or leaves."""
 
     def __init__(
         self,
-        place: Place,
-        catalog: Catalog,
+        place: NodeSettings,
+        catalog: ClusterCatalog,
         hub: Hub,
         access: Access,
-        limits: Limits,
+        limits: AmqpLimits,
         moving: Moving,
         furnish: Furnish = bare,
     ) -> None:
-        """`hub` is that of the fronts, over the copy that the catalog has; `moving` opens shards where they are."""
+        """`hub` is that of the proxies, over the copy that the catalog has; `moving` opens shards where they are."""
         self.place = place
         self.etcd = etcd_of(place)
-        self._view = View()
+        self._view = OwnershipView()
         self._hints: set[asyncio.Task[None]] = set()
         self.closing: list[Callable[[], Awaitable[None]]] = []
         """What else has to end before this node leaves."""
         self.node = Node(place.node, place.cluster, place.keys, catalog, hub, self._view)
-        neighbours = self.node.neighbours
-        neighbours.tls, neighbours.plain_remote = place.tls, place.plain_remote
+        peers = self.node.peers
+        peers.tls, peers.plain_remote = place.tls, place.plain_remote
         self.node.announce = self._announce
         self.node.is_proven = self._is_proven
         self.moving = moving
@@ -120,7 +120,7 @@ class Joined:
         """Join; `addresses` are those that clients use, by protocol."""
         place = self.place
         port = await self.node.start(place.host, place.port)
-        member = Member(place.node, {**addresses, LINK: with_port(place.announce, port)})
+        member = NodeMember(place.node, {**addresses, LINK: with_port(place.announce, port)})
         self.coordinator = Coordinator(
             self.etcd,
             place.cluster,
@@ -161,9 +161,9 @@ class Joined:
         if self.coordinator is not None:
             self.coordinator.fenced(shard)
 
-    def _is_proven(self, home: str) -> bool:
+    def _is_proven(self, shard_id: str) -> bool:
         """Whether no other node can own a shard of this node; its local one is its own."""
-        return home.startswith(LOCAL) or (self.coordinator is not None and self.coordinator.proven(int(home)))
+        return shard_id.startswith(LOCAL) or (self.coordinator is not None and self.coordinator.proven(int(shard_id)))
 
     def _announce(self, version: int) -> None:
         """Let those who are not linked to this node know of a new version of the catalog."""
@@ -173,10 +173,10 @@ class Joined:
             task.add_done_callback(self._hints.discard)
 
 
-def moving(place: Place, **options: Any) -> Moving:
+def moving(place: NodeSettings, **options: Any) -> Moving:
     """How shards of a place are opened and moved: one journal in PostgreSQL each, which fails alone."""
 
     def open_in(url: str, shard: int, epoch: int) -> Broker:
-        return open_shard(url, shard, Claim(place.node, epoch), **{**options, "on_failure": "raise"})
+        return open_shard(url, shard, Takeover(place.node, epoch), **{**options, "on_failure": "raise"})
 
     return Moving(place.node, ShardGroups(place.store, place.cluster), open_in)

@@ -9,35 +9,35 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from leveret.cluster.catalog.auto_deletion import Departures, drop_queues_of
-from leveret.cluster.catalog.catalog import Catalog, Verb
-from leveret.cluster.catalog.changes import Change as Definition
-from leveret.cluster.catalog.directory import Directory
-from leveret.cluster.catalog.propagation import Knowledge
-from leveret.cluster.catalog.stale_clients import Doubts
+from leveret.cluster.catalog.auto_deletion import AutoDeletion, drop_queues_of
+from leveret.cluster.catalog.catalog import ClusterCatalog, Verb
+from leveret.cluster.catalog.changes import DefinitionChange as Definition
+from leveret.cluster.catalog.directory import QueueDirectory
+from leveret.cluster.catalog.propagation import Propagation
+from leveret.cluster.catalog.stale_clients import StaleClients
 from leveret.cluster.coordination.placement import LOCAL
-from leveret.cluster.forwarding.edges import Edge
-from leveret.cluster.forwarding.forwarder import Courier
+from leveret.cluster.forwarding.edges import Api
+from leveret.cluster.forwarding.forwarder import Forwarder
 from leveret.cluster.proxy import direct_replies
-from leveret.cluster.proxy.connection import Caller, FrontConnection
+from leveret.cluster.proxy.connection import ProxyCaller, ProxyConnection
 from leveret.cluster.proxy.direct_replies import RemoteReplies
-from leveret.cluster.proxy.proxied import Guest
+from leveret.cluster.proxy.proxied import ProxiedClient
 from leveret.cluster.proxy.sessions import RemoteListener, RemoteSession, caller_of
-from leveret.cluster.proxy.shard_connection import Backend
-from leveret.cluster.rpc.calls import Errands
-from leveret.cluster.rpc.link import Conversation, Link
-from leveret.cluster.rpc.peers import Neighbours, Owners
+from leveret.cluster.proxy.shard_connection import ShardConnection
+from leveret.cluster.rpc.calls import CallHandlers
+from leveret.cluster.rpc.link import LinkStream, PeerLink
+from leveret.cluster.rpc.peers import Owners, Peers
 from leveret.cluster.rpc.wire import is_refusal, unpacked
 from leveret.cluster.shards.shard import Shard
-from leveret.cluster.transfer import batch as bundles
-from leveret.cluster.transfer.batch import Bundle
+from leveret.cluster.transfer import batch as batches
+from leveret.cluster.transfer.batch import OutboxBatch
 from leveret.cluster.transfer.outbox import Outbox
 from leveret.core.broker import Broker
 from leveret.core.changes import Change
 from leveret.core.errors import BrokerClosed, InvalidArgument, JournalFailed, LeveretError, Unreachable
 from leveret.core.properties import Properties
 from leveret.observability.logs import Log
-from leveret.protocols.amqp.connection import Peer
+from leveret.protocols.amqp.connection import AmqpPeer
 from leveret.protocols.amqp.hub import Hub
 
 RETRY_S = 0.1
@@ -52,9 +52,9 @@ class Node:
     """One node of a cluster."""
 
     def __init__(
-        self, name: str, cluster: str, keys: tuple[bytes, ...], catalog: Catalog, hub: Hub, owners: Owners
+        self, name: str, cluster: str, keys: tuple[bytes, ...], catalog: ClusterCatalog, hub: Hub, owners: Owners
     ) -> None:
-        """Serve nothing yet; `hub` is that of the fronts, over the broker of the catalog's copy.
+        """Serve nothing yet; `hub` is that of the proxies, over the broker of the catalog's copy.
 
         `keys` are those by which nodes authenticate each other: see leveret.cluster.rpc.handshake.
         """
@@ -65,28 +65,30 @@ class Node:
         self.hub = hub
         self.announce: Callable[[int], None] = lambda version: None
         """Told of each new version that this node has made."""
-        self.is_proven: Callable[[str], bool] = lambda home: True
+        self.is_proven: Callable[[str], bool] = lambda shard_id: True
         """Whether no other node can own a shard of this node now."""
         self.questions: dict[str, Callable[[], Any]] = {}
         """What other nodes may ask, beside versions: each gives what is fit for JSON."""
-        self.errands = Errands()
+        self.call_handlers = CallHandlers()
         """What other nodes may let this one do."""
         self.shards: dict[str, Shard] = {}
-        self.neighbours = Neighbours(name, owners, lambda calls: Link(self, calls))
-        self.links = self.neighbours.links
+        self.peers = Peers(name, owners, lambda calls: PeerLink(self, calls))
+        self.links = self.peers.links
         self.outboxes: dict[str, Outbox] = {}
-        self.edges: dict[str, Edge] = {}
+        self.edges: dict[str, Api] = {}
         """The APIs of the node itself, for other nodes."""
-        self.courier = Courier(self)
+        self.forwarder = Forwarder(self)
         catalog.replica.tell_local(self.shards.__contains__)
-        self._directory = Directory(catalog.replica.placements.shards, self.shards.__contains__)
+        self._directory = QueueDirectory(catalog.replica.placements.shards, self.shards.__contains__)
         self.definitions = self._directory.definitions
-        self._knowledge = Knowledge(catalog, lambda request: [self._ask(link, request) for link in self.links.values()])
-        self.doubts = Doubts(catalog, hub)
-        self._departures = Departures(self)
+        self._propagation = Propagation(
+            catalog, lambda request: [self._ask(link, request) for link in self.links.values()]
+        )
+        self.stale_clients = StaleClients(catalog, hub)
+        self._auto_deletion = AutoDeletion(self)
         self._owners = owners
-        self._callers: dict[Backend, Caller] = {}
-        self._served_by: dict[Backend, str] = {}
+        self._callers: dict[ShardConnection, ProxyCaller] = {}
+        self._served_by: dict[ShardConnection, str] = {}
         self._identities = 0
         self._alarm: str | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -94,18 +96,18 @@ class Node:
         self._loop = asyncio.get_running_loop()
         hub.keep_password = self._keep_password
         hub.replies.node = name
-        hub.replies.elsewhere = self._replies_on
+        hub.replies.in_thread = self._replies_on
 
     # Coming and going
 
     async def start(self, host: str, port: int) -> int:
         """Listen for other nodes, and learn what there is; gives the port."""
-        bound = self.neighbours.listen(host, port)
+        bound = self.peers.listen(host, port)
         self.catalog.listeners.append(self._follow)
-        self.catalog.on_leap = self._leap
+        self.catalog.on_resync = self._resync
         self.catalog.replica.followers.append(self._know)
-        await self.catalog.prove()
-        await self.catalog.change(partial(drop_queues_of, lambda home: home == LOCAL + self.name))
+        await self.catalog.renew_lease()
+        await self.catalog.change(partial(drop_queues_of, lambda shard_id: shard_id == LOCAL + self.name))
         self._tasks = [asyncio.create_task(self._look_around()), asyncio.create_task(self._follow_catalog())]
         return bound
 
@@ -115,44 +117,44 @@ class Node:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self.neighbours.leave()
-        await self._knowledge.close()
+        await self.peers.leave()
+        await self._propagation.close()
         await self.catalog.close()
-        await self.errands.close()
+        await self.call_handlers.close()
         for shard in self.shards.values():
             shard.hub.core.gone = None
         for outbox in self.outboxes.values():
             outbox.close()
-        self.neighbours.hang_up()
+        self.peers.hang_up()
 
-    def connect(self, peer: Peer) -> FrontConnection:
+    def connect(self, peer: AmqpPeer) -> ProxyConnection:
         """The server's end of a client's connection."""
-        return FrontConnection(self.hub, peer, self)
+        return ProxyConnection(self.hub, peer, self)
 
     # Shards
 
-    def prepare(self, home: str, core: Broker) -> None:
+    def prepare(self, shard_id: str, core: Broker) -> None:
         """Let no dead letter be lost in a broker that is to be a shard; before any time passes in it."""
-        self.outboxes[home] = Outbox(home, core, self)
+        self.outboxes[shard_id] = Outbox(shard_id, core, self)
 
     def serve(self, shard: Shard) -> None:
         """Serve a shard from now on, for which everything is prepared."""
         shard.reconcile(self.catalog.replica)
-        shard.incumbents.is_present = lambda node: node in self.present
+        shard.exclusive_consumers.is_present = lambda node: node in self.present
         shard.begin()
-        shard.knows = self._knowledge.knows
-        shard.is_proven = partial(self.is_proven, shard.home)
+        shard.knows = self._propagation.knows
+        shard.is_proven = partial(self.is_proven, shard.shard_id)
         shard.hub.core.leaving = False
-        shard.hub.core.gone = partial(self._departures.hear, shard)
-        self.shards[shard.home] = shard
+        shard.hub.core.gone = partial(self._auto_deletion.hear, shard)
+        self.shards[shard.shard_id] = shard
         shard.hub.set_alarm(self._alarm)
-        self.outboxes[shard.home].start(shard.hub)
+        self.outboxes[shard.shard_id].start(shard.hub)
         self.look()
 
-    def forsake(self, home: str) -> None:
+    def forsake(self, shard_id: str) -> None:
         """Serve a shard no more: its clients look for its next owner."""
-        shard = self.shards.pop(home, None)
-        outbox = self.outboxes.pop(home, None)
+        shard = self.shards.pop(shard_id, None)
+        outbox = self.outboxes.pop(shard_id, None)
         if outbox is not None:
             outbox.close()
         if shard is not None:
@@ -160,12 +162,14 @@ class Node:
             shard.hub.core.leaving = True
             shard.edges.close()
             shard.hub.core.gone = None
-            for guest in list(shard.guests):
-                guest.leave("the shard has another owner")
-        for backend in [each for each, owner in self._served_by.items() if (each.home, owner) == (home, self.name)]:
-            del self._served_by[backend]
-            backend.end()  # a guest who stays would be told what is meant for the next one
-            backend.lost("the shard has another owner")
+            for proxied in list(shard.proxied_clients):
+                proxied.leave("the shard has another owner")
+        for shard_connection in [
+            each for each, owner in self._served_by.items() if (each.shard_id, owner) == (shard_id, self.name)
+        ]:
+            del self._served_by[shard_connection]
+            shard_connection.end()  # a proxied client who stays would be told what is meant for the next one
+            shard_connection.lost("the shard has another owner")
 
     def set_alarm(self, reason: str | None) -> None:
         """Let the shards of this node take no more publishes, whichever node they come by, or take them again."""
@@ -176,24 +180,24 @@ class Node:
 
     def look(self) -> None:
         """Something has changed: find ways to shards that have none."""
-        for backend in [each for each in self._callers if not each.attached]:
+        for shard_connection in [each for each in self._callers if not each.attached]:
             try:
-                self._look_for(backend)
+                self._look_for(shard_connection)
             except Exception as error:  # whatever it is: others look for shards, too
-                LOG.error("shard not looked for", error, shard=backend.home)
+                LOG.error("shard not looked for", error, shard=shard_connection.shard_id)
 
-    def _look_for(self, backend: Backend) -> None:
-        if self._is_gone(backend.home):
-            self.detach(backend)
-            backend.connection.gone_backend(backend)
+    def _look_for(self, shard_connection: ShardConnection) -> None:
+        if self._is_gone(shard_connection.shard_id):
+            self.detach(shard_connection)
+            shard_connection.connection.gone_backend(shard_connection)
         else:
-            self._find(backend)
+            self._find(shard_connection)
 
     async def _look_around(self) -> None:
         """Reach every node that is there, and every shard that clients wait for; whatever fails is tried again."""
         while True:
             shards, outboxes = self.shards.values(), self.outboxes.values()
-            own = (self.neighbours.look, self.look, self._departures.look, self.doubts.look)
+            own = (self.peers.look, self.look, self._auto_deletion.look, self.stale_clients.look)
             for look in (*own, *(each.look for each in shards), *(each.retry for each in outboxes)):
                 try:
                     look()
@@ -210,7 +214,7 @@ class Node:
                 LOG.error("definitions not followed", error)
                 await asyncio.sleep(FOLLOW_PAUSE_S)
 
-    # For fronts
+    # For proxies
 
     @property
     def version(self) -> int:
@@ -220,15 +224,15 @@ class Node:
     @property
     def is_current(self) -> bool:
         """Whether clients may be answered by them."""
-        return self.doubts.none
+        return self.stale_clients.none
 
-    def hold(self, connection: FrontConnection) -> None:
+    def hold(self, connection: ProxyConnection) -> None:
         """Hear a client again when they may be."""
-        self.doubts.hold(connection)
+        self.stale_clients.hold(connection)
 
-    def home_of(self, vhost: str, queue: str) -> str:
+    def shard_id_of(self, vhost: str, queue: str) -> str:
         """The shard of a queue."""
-        return self.catalog.replica.home_of(vhost, queue)
+        return self.catalog.replica.shard_id_of(vhost, queue)
 
     def change(self, change: Change[T], done: Callable[[T | Exception], None]) -> None:
         """Change a definition on every node."""
@@ -236,22 +240,22 @@ class Node:
 
     def insist(self, change: Change[Any]) -> None:
         """Change it, with as many attempts as it takes."""
-        self._departures.insist(change.apply)
+        self._auto_deletion.insist(change.apply)
 
-    def attach(self, backend: Backend, caller: Caller) -> None:
+    def attach(self, shard_connection: ShardConnection, caller: ProxyCaller) -> None:
         """Find a way to the owner of a shard, now and whenever it changes."""
-        self._callers[backend] = caller
-        self._find(backend)
+        self._callers[shard_connection] = caller
+        self._find(shard_connection)
 
-    def renew(self, backend: Backend, caller: Caller) -> None:
+    def renew(self, shard_connection: ShardConnection, caller: ProxyCaller) -> None:
         """Attach it from now on for a client that may do something else."""
-        if backend in self._callers:
-            self._callers[backend] = caller
+        if shard_connection in self._callers:
+            self._callers[shard_connection] = caller
 
-    def detach(self, backend: Backend) -> None:
+    def detach(self, shard_connection: ShardConnection) -> None:
         """That way is not needed any more."""
-        self._callers.pop(backend, None)
-        self._served_by.pop(backend, None)
+        self._callers.pop(shard_connection, None)
+        self._served_by.pop(shard_connection, None)
 
     def soon(self, job: Callable[[], None]) -> None:
         """Do something in the next turn of the loop."""
@@ -262,102 +266,104 @@ class Node:
         self._identities += 1
         return f"{self.name}/{self._identities}"
 
-    def _find(self, backend: Backend) -> None:
+    def _find(self, shard_connection: ShardConnection) -> None:
         """Attach a backend if its shard is served by a node that can be reached."""
-        caller, home = self._callers[backend], backend.home
-        owner = self.owner_of(home)
-        if owner == self.name and home in self.shards:
+        caller, shard_id = self._callers[shard_connection], shard_connection.shard_id
+        owner = self.owner_of(shard_id)
+        if owner == self.name and shard_id in self.shards:
             try:
-                guest = Guest(self.shards[home], caller, backend)
+                proxied = ProxiedClient(self.shards[shard_id], caller, shard_connection)
             except LeveretError as error:  # the next look may be luckier; until then the client waits
-                LOG.debug("client not let in", shard=home, reason=error)
+                LOG.debug("client not let in", shard=shard_id, reason=error)
                 return
-            self._served_by[backend] = owner
-            backend.connection.attached(backend, guest)
+            self._served_by[shard_connection] = owner
+            shard_connection.connection.attached(shard_connection, proxied)
         elif owner in self.links:
-            self._served_by[backend] = owner
-            backend.connection.attached(backend, RemoteSession(self.links[owner], backend, caller))
+            self._served_by[shard_connection] = owner
+            shard_connection.connection.attached(
+                shard_connection, RemoteSession(self.links[owner], shard_connection, caller)
+            )
 
-    def _is_gone(self, home: str) -> bool:
-        """Whether a home went with its node: of the queues of its connections there is nothing left."""
-        if not home.startswith(LOCAL):
+    def _is_gone(self, shard_id: str) -> bool:
+        """Whether a shard went with its node: of the queues of its connections there is nothing left."""
+        if not shard_id.startswith(LOCAL):
             return False
-        return home.removeprefix(LOCAL) not in {self.name, *self.links, *self._owners.nodes()}
+        return shard_id.removeprefix(LOCAL) not in {self.name, *self.links, *self._owners.nodes()}
 
     @property
     def present(self) -> list[str]:
         """Who is there."""
         return self._owners.nodes()
 
-    def owner_of(self, home: str) -> str | None:
+    def owner_of(self, shard_id: str) -> str | None:
         """The node that serves a shard."""
-        return home[len(LOCAL) :] if home.startswith(LOCAL) else self._owners.owner_of(home)
+        return shard_id[len(LOCAL) :] if shard_id.startswith(LOCAL) else self._owners.owner_of(shard_id)
 
     # For outboxes
 
-    def _open_to(self, home: str) -> str | None:
-        """The node that letters for a shard can be sent to; None: there is none, or what it was sent before waits
-        here.
+    def _open_to(self, shard_id: str) -> str | None:
+        """The node that outbox messages for a shard can be sent to; None: there is none, or what it was sent before
+        waits here.
         """
-        owner = self.owner_of(home)
+        owner = self.owner_of(shard_id)
         link = None if owner is None else self.links.get(owner)
         return None if link is not None and link.is_slow else owner
 
     def reached(self, vhost: str, exchange: str, keys: list[str], properties: Properties) -> dict[str, set[str]]:
-        """See Office."""
+        """See SenderNode."""
         return self._directory.reached(vhost, exchange, keys, properties)
 
     def wake(self, job: Callable[[], None]) -> None:
-        """See Office; a loop that has ended needs to know nothing more."""
+        """See SenderNode; a loop that has ended needs to know nothing more."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(job)
 
-    def post(self, home: str, bundle: Bundle, done: Callable[[int], None]) -> None:
-        """See Office."""
-        owner = self._open_to(home)
+    def post(self, shard_id: str, batch: OutboxBatch, done: Callable[[int], None]) -> None:
+        """See SenderNode."""
+        owner = self._open_to(shard_id)
         if owner == self.name:
-            self._bring(home, bundle, lambda answer: self.wake(partial(done, bundles.answered(answer))))
+            self._bring(shard_id, batch, lambda answer: self.wake(partial(done, batches.answered(answer))))
         elif owner in self.links:
-            request = bundles.encode(bundle, home, self.catalog.version)
-            self.links[owner].ask(request, lambda answer: done(bundles.answered(answer)))
+            request = batches.encode(batch, shard_id, self.catalog.version)
+            self.links[owner].ask(request, lambda answer: done(batches.answered(answer)))
         else:
             self.soon(partial(done, 0))
 
-    def _bring(self, home: str, bundle: Bundle, answer: Callable[[bytes], None]) -> None:
-        """Give letters to a shard of this node; the answer is how many are durable there, or why none is."""
-        shard = self.shards.get(home)
+    def _bring(self, shard_id: str, batch: OutboxBatch, answer: Callable[[bytes], None]) -> None:
+        """Give outbox messages to a shard of this node; the answer is how many are durable there, or why none is."""
+        shard = self.shards.get(shard_id)
         try:
             if shard is None:
-                raise Unreachable(f"shard {home} is not on node '{self.name}'")
-            shard.bring(bundle, lambda taken: answer(b"%d" % taken))
+                raise Unreachable(f"shard {shard_id} is not on node '{self.name}'")
+            shard.bring(batch, lambda taken: answer(b"%d" % taken))
         except LeveretError as error:
             answer(str(error).encode())
 
     # For links
 
-    def up(self, link: Link) -> None:
+    def up(self, link: PeerLink) -> None:
         """Another node is reached."""
-        self.neighbours.up(link)
+        self.peers.up(link)
         self.look()
 
-    def down(self, link: Link) -> None:
+    def down(self, link: PeerLink) -> None:
         """Another node is not reached any more."""
-        self.neighbours.down(link)
+        self.peers.down(link)
 
-    def opened(self, link: Link, number: int, request: dict[str, Any]) -> Conversation:
+    def opened(self, link: PeerLink, number: int, request: dict[str, Any]) -> LinkStream:
         """A client of another node wants something of a shard of ours."""
         if "edge" in request:
-            return self.courier.opened(link, number, request)
-        home = request.get("shard")
-        shard = self.shards.get(home) if isinstance(home, str) else None
+            return self.forwarder.opened(link, number, request)
+        shard_id = request.get("shard")
+        shard = self.shards.get(shard_id) if isinstance(shard_id, str) else None
         if shard is None:
-            raise Unreachable(f"shard {home} is not on node '{self.name}'")
+            raise Unreachable(f"shard {shard_id} is not on node '{self.name}'")
         return RemoteListener(link, number, shard, caller_of(request, self.hub.access.users))
 
-    def asked(self, link: Link, request: bytes, answer: Callable[[bytes], None]) -> None:
-        """Another node wants us to know a version of the definitions, and to have letters if it sends some.
+    def asked(self, link: PeerLink, request: bytes, answer: Callable[[bytes], None]) -> None:
+        """Another node wants us to know a version of the definitions, and to have outbox messages if it sends some.
 
-        Or it has a question or an errand, or a reply for a client of ours.
+        Or it has a question or a call, or a reply for a client of ours.
         """
         head, _, wire = request.partition(b"\n")
         asked = unpacked(head)
@@ -366,24 +372,24 @@ class Node:
             answer(json.dumps(question()).encode())
             return
         if "errand" in asked:
-            self.errands.run(asked, answer)
+            self.call_handlers.run(asked, answer)
             return
         if "reply" in asked:
             answer(b"" if direct_replies.hand_over(self.hub, asked, wire) else b"lost")
             return
         if "version" not in asked:
             raise InvalidArgument(f"node '{link.peer}' asks for what this one does not know: is it of another version?")
-        bundle = bundles.decode(asked, wire) if "letters" in asked else None
+        batch = batches.decode(asked, wire) if "letters" in asked else None
 
         def told(is_known: bool) -> None:
             if not is_known:
                 answer(b"no catalog within reach")
-            elif bundle is not None:
-                self._bring(str(asked.get("shard")), bundle, answer)
+            elif batch is not None:
+                self._bring(str(asked.get("shard")), batch, answer)
             else:
                 answer(self.catalog.reader.encode() if "reader" in asked else b"")
 
-        if self._knowledge.knows(int(asked["version"]), told):
+        if self._propagation.knows(int(asked["version"]), told):
             told(True)
 
     def _replies_on(self, node: str) -> RemoteReplies | None:
@@ -395,7 +401,7 @@ class Node:
     async def decide(self, verb: Verb) -> Any:
         """Run a verb for the whole cluster; return when no node answers by what was before."""
         result = await self.catalog.change(verb)
-        await self._knowledge.spread(self.catalog.version, self.announce)
+        await self._propagation.wait_until_applied(self.catalog.version, self.announce)
         return result
 
     def begin(self, verb: Verb, done: Callable[[Any], None]) -> None:
@@ -421,7 +427,7 @@ class Node:
         told = {name: answer.result() for name, answer in waiting.items() if answer.done()}
         return {name: json.loads(data) for name, data in told.items() if data and not is_refusal(data)}
 
-    def _ask(self, link: Link, request: bytes) -> asyncio.Future[bytes | None]:
+    def _ask(self, link: PeerLink, request: bytes) -> asyncio.Future[bytes | None]:
         """What another node answers; None when it is lost meanwhile."""
         answer: asyncio.Future[bytes | None] = self._loop.create_future()
 
@@ -438,12 +444,12 @@ class Node:
         for shard in self.shards.values():
             shard.follow(changes, self.catalog.replica)
 
-    def _leap(self, changes: list[Definition]) -> None:
+    def _resync(self, changes: list[Definition]) -> None:
         """The definitions went to another place of their log, which may be one before this."""
         self._directory.follow(changes)
-        self._knowledge.leap()
+        self._propagation.resync()
         for shard in self.shards.values():
-            shard.leap(changes, self.catalog.replica)
+            shard.resync(changes, self.catalog.replica)
 
     def _know(self, change: Definition) -> None:
         """A change was made on another node, or taken back: the parts that let clients in have to know."""

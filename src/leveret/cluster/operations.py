@@ -8,20 +8,20 @@ from collections.abc import Callable
 from typing import Any
 
 from leveret.clock import SystemClock
-from leveret.cluster.catalog.conflicts import Settlement
+from leveret.cluster.catalog.conflicts import ConflictResolution
 from leveret.cluster.coordination.coordinator import Coordinator
 from leveret.cluster.coordination.keys import Owner
-from leveret.cluster.coordination.ownership import Phase
+from leveret.cluster.coordination.ownership import OwnershipPhase
 from leveret.cluster.coordination.placement import assignment
-from leveret.cluster.examination import Examination
-from leveret.cluster.joined import Joined
+from leveret.cluster.examination import ClusterExamination
+from leveret.cluster.joined import JoinedNode
 from leveret.cluster.node import ASKED_S
 from leveret.cluster.shards.group_operations import GroupOperations
-from leveret.cluster.shards.group_states import GroupStates, State
+from leveret.cluster.shards.group_states import GroupState, GroupStates
 from leveret.core.errors import PreconditionFailed, Unreachable
 
 DRAIN_S = 50.0  # less than the time for which a command waits
-DESTINATIONS_MAX = 20  # that a report names: the oldest letters are those to look after
+DESTINATIONS_MAX = 20  # that a report names: the oldest outbox messages are those to look after
 REPORT, REBALANCE = "report", "rebalance"
 NO_REDIS = {"state": "none", "trouble": None}
 NO_FACTS = {"standbys": None, "version": None}
@@ -34,7 +34,9 @@ Row = dict[str, Any]
 class Operations:
     """The cluster for the operators of one node."""
 
-    def __init__(self, joined: Joined, stop: Callable[[], None], redis: Callable[[], Row] = lambda: NO_REDIS) -> None:
+    def __init__(
+        self, joined: JoinedNode, stop: Callable[[], None], redis: Callable[[], Row] = lambda: NO_REDIS
+    ) -> None:
         """Speak for a node that has joined; `stop` ends its process, in order, `redis` tells of what nodes share."""
         assert joined.coordinator is not None, "a node that has not joined has no cluster"
         self._coordinator: Coordinator = joined.coordinator
@@ -44,8 +46,8 @@ class Operations:
         self._moving = joined.moving
         self._groups = GroupOperations(joined.node, joined.coordinator, joined.moving)
         self._states = GroupStates(lambda: joined.moving.known)
-        self._settlement = Settlement(joined.node)
-        self._examination = Examination(joined, SystemClock())
+        self._conflicts = ConflictResolution(joined.node)
+        self._examination = ClusterExamination(joined, SystemClock())
         self._redis = redis
         joined.closing += [self._groups.close, self._states.close]
         self._node.questions |= {REPORT: self._report, REBALANCE: self._rebalance}
@@ -61,9 +63,9 @@ class Operations:
             "node": self._node.name,
             "definitions": self._node.catalog.version,
             "members": self._members(reports),
-            "groups": _table(reports, groups, states, self._moving.seat),
+            "groups": _table(reports, groups, states, self._moving.catalog_database),
             "shards": self._shards(reports, groups),
-            "doubts": sorted(_doubts(reports), key=lambda row: int(row["shard"])),
+            "doubts": sorted(_conflicts_of(reports), key=lambda row: int(row["shard"])),
         }
 
     async def _reports(self) -> dict[str, Any]:
@@ -91,7 +93,7 @@ class Operations:
 
     async def settle(self, discard: bool) -> dict[str, Any]:
         """Let the definitions have what shards have and they do not know, or let shards lose it."""
-        return {"discard": discard, "shards": await self._settlement.settle(discard)}
+        return {"discard": discard, "shards": await self._conflicts.settle(discard)}
 
     async def drain(self, stay: bool = False) -> dict[str, Any]:
         """Give all shards to others, then stop; one that is to stay goes on to serve clients, by others' shards."""
@@ -141,15 +143,15 @@ class Operations:
             "vacant": self._coordinator.shard_count - len(owners),
             "definitions": self._node.catalog.version,
             "links": {name: name in self._node.links for name in self._others()},
-            "link_bytes": self._node.neighbours.bytes(),
-            "forwarded": self._node.courier.forwarded,
+            "link_bytes": self._node.peers.bytes(),
+            "forwarded": self._node.forwarder.forwarded,
             "outbox": sum(outbox.depth for outbox in self._node.outboxes.values()),
             "outbox_oldest_ms": max((each.age_ms for each in waiting), default=0),
             "outbox_stuck": sum(each.is_stuck for each in waiting),
             "etcd_trouble": int(self._coordinator.trouble is not None),
             "store_trouble": int(self._store_trouble() is not None),
             "definitions_trouble": int(not self._node.is_current),
-            "doubtful": len(self._settlement.doubts()),
+            "doubtful": len(self._conflicts.conflicts()),
         }
 
     def _others(self) -> list[str]:
@@ -165,7 +167,7 @@ class Operations:
         """What only this node knows of itself."""
         ownership = self._coordinator.ownership
         phases = {str(shard): ownership.phase(shard) for shard in range(self._coordinator.shard_count)}
-        busy = {shard: phase.name.lower() for shard, phase in phases.items() if phase is not Phase.IDLE}
+        busy = {shard: phase.name.lower() for shard, phase in phases.items() if phase is not OwnershipPhase.IDLE}
         counts = dict(self._coordinator.counts)
         stores = {
             str(shard): {"group": self._moving.group_of(shard), "trouble": trouble}
@@ -187,16 +189,16 @@ class Operations:
             "redis": redis["state"],
             "links": self.links,
             "outboxes": self._outboxes(),
-            "doubts": self._settlement.doubts(),
+            "doubts": self._conflicts.conflicts(),
         }
         return {"definitions": self._node.catalog.version, **told}
 
     def _outboxes(self) -> list[dict[str, Any]]:
-        """Who keeps letters of this node waiting, the oldest first."""
+        """Who keeps outbox messages of this node waiting, the oldest first."""
         found: list[dict[str, Any]] = [
-            {"shard": home, "destination": to, "letters": letters, "age_s": age_ms // 1_000, "stuck": is_stuck}
-            for home, outbox in self._node.outboxes.items()
-            for to, letters, age_ms, is_stuck in outbox.waiting()
+            {"shard": shard_id, "destination": to, "letters": messages, "age_s": age_ms // 1_000, "stuck": is_stuck}
+            for shard_id, outbox in self._node.outboxes.items()
+            for to, messages, age_ms, is_stuck in outbox.waiting()
         ]
         return sorted(found, key=lambda each: -each["age_s"])[:DESTINATIONS_MAX]
 
@@ -232,10 +234,10 @@ class Operations:
 
     def _unanswered(self, name: str) -> str:
         """Why another node has not said how it is."""
-        return SILENT if name in self._node.links else self._node.neighbours.why_down(name)
+        return SILENT if name in self._node.links else self._node.peers.why_down(name)
 
     def _shards(self, reports: dict[str, Any], groups: dict[int, int]) -> list[dict[str, Any]]:
-        queues = Counter(self._node.catalog.replica.homes.values())
+        queues = Counter(self._node.catalog.replica.shard_ids.values())
         linked = {self._node.name, *self._node.links}
         rows = []
         for shard in range(self._coordinator.shard_count):
@@ -268,7 +270,7 @@ def _stores(reports: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
     return [(int(shard), told) for report in reports.values() for shard, told in report.get("stores", {}).items()]
 
 
-def _doubts(reports: dict[str, Any]) -> list[Row]:
+def _conflicts_of(reports: dict[str, Any]) -> list[Row]:
     """What shards have and the definitions do not know."""
     return [{**row, "node": node} for node, report in reports.items() for row in report.get("doubts", [])]
 
@@ -278,7 +280,9 @@ def _groups(reports: dict[str, Any]) -> dict[int, int]:
     return {shard: told["group"] for shard, told in _stores(reports) if told["group"] is not None}
 
 
-def _table(reports: dict[str, Any], groups: dict[int, int], states: dict[int, State], seat: int) -> list[Row]:
+def _table(
+    reports: dict[str, Any], groups: dict[int, int], states: dict[int, GroupState], catalog_database: int
+) -> list[Row]:
     """All groups that some node knows: what they have, and why they take nothing, if so.
 
     `standbys` are those that commits wait for, "" for none; None: it is not known.
@@ -288,9 +292,9 @@ def _table(reports: dict[str, Any], groups: dict[int, int], states: dict[int, St
     counts = Counter(groups.values())
     rows = []
     for number in sorted(urls):
-        state = states.get(number, State())
+        state = states.get(number, GroupState())
         facts = None if state.facts is None else {"standbys": state.facts.standbys, "version": state.facts.version}
-        has = {"group": number, "shards": counts[number], "definitions": number == seat}
+        has = {"group": number, "shards": counts[number], "definitions": number == catalog_database}
         told = {**has, "state": state.word, **(facts or NO_FACTS)}
         rows.append({**told, "trouble": troubles.get(number) or state.trouble, "url": urls[number]})
     return rows

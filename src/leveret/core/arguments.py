@@ -54,7 +54,7 @@ _LANES = ("classic", "quorum")  # what has messages that are taken; streams have
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class QueueArgument:
     """One row: field None means that it has no effect on messages."""
 
     name: str
@@ -229,50 +229,52 @@ _strategy = one_of("at-most-once", "at-least-once", otherwise="invalid_dlx_strat
 
 _ROWS = (
     # RabbitMQ's names
-    Argument("x-expires", "expires_ms", positive_time, minimum=True, by_operator=True),
-    Argument("x-message-ttl", "message_ttl_ms", _time, minimum=True, by_operator=True),
-    Argument(DEAD_LETTER_EXCHANGE, "dead_letter_exchange", text),
-    Argument(DEAD_LETTER_KEY, "dead_letter_routing_key", text),
-    Argument("x-dead-letter-strategy", "dead_letter_strategy", _strategy, _quorum),
-    Argument("x-max-length", "max_length", _count, minimum=True, by_operator=True),
-    Argument("x-max-length-bytes", "max_length_bytes", _count, QUEUE_TYPES, minimum=True, by_operator=True),
-    Argument("x-max-priority", "max_priority", whole(0, PRIORITY_MAX, "max_value_exceeded"), _classic, by_policy=False),
-    Argument("x-overflow", "overflow", _overflow),
-    Argument("x-queue-mode", None, anything, compared=False),
-    Argument("x-queue-version", None, queue_version, compared=False),
-    Argument("x-single-active-consumer", "single_active_consumer", flag, QUEUE_TYPES, by_policy=False),
-    Argument(QUEUE_TYPE, "queue_type", queue_type, QUEUE_TYPES, by_policy=False),
-    Argument("x-delivery-limit", "delivery_limit", delivery_limit, by_operator=True),
-    Argument("x-quorum-initial-group-size", None, whole(1, COUNT_MAX), _quorum, by_policy=False),
-    Argument("x-queue-leader-locator", None, _locator, QUEUE_TYPES),
-    Argument("x-max-age", "max_age_ms", max_age, _stream, by_operator=True),
-    Argument(SEGMENT_BYTES, "segment_bytes", segment_bytes, _stream),
-    Argument(FILTER_BYTES, None, filter_bytes, _stream, by_policy=False),
-    Argument("x-initial-cluster-size", None, whole(1, COUNT_MAX), _stream, by_policy=False),
-    Argument("x-cancel-on-ha-failover", None, anything, compared=False),
-    Argument(CONSUMER_TIMEOUT, "consumer_timeout_ms", positive_time, minimum=True, by_operator=True),
+    QueueArgument("x-expires", "expires_ms", positive_time, minimum=True, by_operator=True),
+    QueueArgument("x-message-ttl", "message_ttl_ms", _time, minimum=True, by_operator=True),
+    QueueArgument(DEAD_LETTER_EXCHANGE, "dead_letter_exchange", text),
+    QueueArgument(DEAD_LETTER_KEY, "dead_letter_routing_key", text),
+    QueueArgument("x-dead-letter-strategy", "dead_letter_strategy", _strategy, _quorum),
+    QueueArgument("x-max-length", "max_length", _count, minimum=True, by_operator=True),
+    QueueArgument("x-max-length-bytes", "max_length_bytes", _count, QUEUE_TYPES, minimum=True, by_operator=True),
+    QueueArgument(
+        "x-max-priority", "max_priority", whole(0, PRIORITY_MAX, "max_value_exceeded"), _classic, by_policy=False
+    ),
+    QueueArgument("x-overflow", "overflow", _overflow),
+    QueueArgument("x-queue-mode", None, anything, compared=False),
+    QueueArgument("x-queue-version", None, queue_version, compared=False),
+    QueueArgument("x-single-active-consumer", "single_active_consumer", flag, QUEUE_TYPES, by_policy=False),
+    QueueArgument(QUEUE_TYPE, "queue_type", queue_type, QUEUE_TYPES, by_policy=False),
+    QueueArgument("x-delivery-limit", "delivery_limit", delivery_limit, by_operator=True),
+    QueueArgument("x-quorum-initial-group-size", None, whole(1, COUNT_MAX), _quorum, by_policy=False),
+    QueueArgument("x-queue-leader-locator", None, _locator, QUEUE_TYPES),
+    QueueArgument("x-max-age", "max_age_ms", max_age, _stream, by_operator=True),
+    QueueArgument(SEGMENT_BYTES, "segment_bytes", segment_bytes, _stream),
+    QueueArgument(FILTER_BYTES, None, filter_bytes, _stream, by_policy=False),
+    QueueArgument("x-initial-cluster-size", None, whole(1, COUNT_MAX), _stream, by_policy=False),
+    QueueArgument("x-cancel-on-ha-failover", None, anything, compared=False),
+    QueueArgument(CONSUMER_TIMEOUT, "consumer_timeout_ms", positive_time, minimum=True, by_operator=True),
     # Leveret's names: clients that do not know them declare the same queue without them
-    Argument("x-priority-mode", "priority_mode", one_of("strict", "weighted", "ageing"), optional=True),
-    Argument("x-priority-ageing", "priority_ageing_ms", positive_time, optional=True),
-    Argument("x-visibility-timeout", "lease_ms", _time, optional=True),
-    Argument("x-delay", "delay_ms", _time, optional=True),
-    Argument("x-max-receive-count", "max_receives", whole(1, COUNT_MAX), by_operator=True, optional=True),
-    Argument("x-retention", "retention_ms", positive_time, by_operator=True, optional=True),
-    Argument("x-retry-backoff", "backoff_kind", retry_backoff, optional=True),
-    Argument("x-retry-backoff-base", "backoff_base_ms", _time, optional=True),
-    Argument("x-retry-backoff-max", "backoff_max_ms", _time, optional=True),
-    Argument("x-retry-backoff-jitter", "backoff_jitter", share, optional=True),
-    Argument("x-deduplication-window", "dedup_window_ms", positive_time, QUEUE_TYPES, optional=True),
-    Argument("x-deduplication-scope", "dedup_scope", one_of("queue", "group"), optional=True),
-    Argument("x-content-deduplication", "content_dedup", flag, optional=True),
-    Argument(
+    QueueArgument("x-priority-mode", "priority_mode", one_of("strict", "weighted", "ageing"), optional=True),
+    QueueArgument("x-priority-ageing", "priority_ageing_ms", positive_time, optional=True),
+    QueueArgument("x-visibility-timeout", "lease_ms", _time, optional=True),
+    QueueArgument("x-delay", "delay_ms", _time, optional=True),
+    QueueArgument("x-max-receive-count", "max_receives", whole(1, COUNT_MAX), by_operator=True, optional=True),
+    QueueArgument("x-retention", "retention_ms", positive_time, by_operator=True, optional=True),
+    QueueArgument("x-retry-backoff", "backoff_kind", retry_backoff, optional=True),
+    QueueArgument("x-retry-backoff-base", "backoff_base_ms", _time, optional=True),
+    QueueArgument("x-retry-backoff-max", "backoff_max_ms", _time, optional=True),
+    QueueArgument("x-retry-backoff-jitter", "backoff_jitter", share, optional=True),
+    QueueArgument("x-deduplication-window", "dedup_window_ms", positive_time, QUEUE_TYPES, optional=True),
+    QueueArgument("x-deduplication-scope", "dedup_scope", one_of("queue", "group"), optional=True),
+    QueueArgument("x-content-deduplication", "content_dedup", flag, optional=True),
+    QueueArgument(
         "x-max-message-size", "max_message_bytes", whole(1, COUNT_MAX), QUEUE_TYPES, by_operator=True, optional=True
     ),
-    Argument("x-message-groups", "groups", one_of("off", "fifo", "fifo-batch", "fair"), optional=True),
-    Argument(DISPLAY_NAME, None, display_name, QUEUE_TYPES, by_policy=False, optional=True, changeable=True),
-    Argument(PARTITIONS, "partitions", whole(1, PARTITIONS_MAX), _stream, by_policy=False, optional=True),
+    QueueArgument("x-message-groups", "groups", one_of("off", "fifo", "fifo-batch", "fair"), optional=True),
+    QueueArgument(DISPLAY_NAME, None, display_name, QUEUE_TYPES, by_policy=False, optional=True, changeable=True),
+    QueueArgument(PARTITIONS, "partitions", whole(1, PARTITIONS_MAX), _stream, by_policy=False, optional=True),
 )
-ARGUMENTS: dict[str, Argument] = {row.name: row for row in _ROWS}
+ARGUMENTS: dict[str, QueueArgument] = {row.name: row for row in _ROWS}
 
 
 def parse(arguments: Mapping[str, Any], queue: str, queue_type: str = "classic", vhost: str = "/") -> dict[str, Any]:
@@ -299,7 +301,7 @@ def _check_dead_letters(arguments: Mapping[str, Any], where: str) -> None:
         raise InvalidArgument(f"invalid arg '{DEAD_LETTER_KEY}' for {where}: routing_key_but_no_dlx_defined")
 
 
-def _read(row: Argument, arguments: Mapping[str, Any], where: str) -> Any:
+def _read(row: QueueArgument, arguments: Mapping[str, Any], where: str) -> Any:
     """One argument, checked."""
     try:
         return row.parse(arguments[row.name])

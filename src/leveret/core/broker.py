@@ -114,10 +114,10 @@ class Broker:
         `server_named`: the name is not a client's choice, and may be of the reserved ones. `created_ms`: when it was
         declared, if that was not now.
         """
-        home = self.topology.vhost(vhost)
-        existing: Queue | None = home.queues.get(name)
+        virtual_host = self.topology.vhost(vhost)
+        existing: Queue | None = virtual_host.queues.get(name)
         lasting = durable and owner is None and not auto_delete
-        arguments = typed(home.details.default_queue_type, existing, arguments, lasting=lasting)
+        arguments = typed(virtual_host.details.default_queue_type, existing, arguments, lasting=lasting)
         if existing is not None:
             self.check_owner(existing, owner)
             where = described("queue", name, vhost)
@@ -133,13 +133,14 @@ class Broker:
         check_lifetime(kind.queue_type, Lifetime(durable, auto_delete, owner is not None), name, vhost)
         self.log.last_queue_id += 1
         queue = Queue(
-            self.engine, self.log.last_queue_id, home.name, name, kind.policy_in(home, name), kind.arguments,
+            self.engine, self.log.last_queue_id, virtual_host.name, name,
+            kind.policy_in(virtual_host, name), kind.arguments,
             durable=durable and owner is None, auto_delete=auto_delete, owner=owner,
         )  # fmt: skip
         queue.created_ms = created_ms or self.now_ms
         if kind.queue_type == STREAM:
             queue.recorder = self.streams.recorder_of(queue)
-        self._add_queue(home, queue)
+        self._add_queue(virtual_host, queue)
         return queue
 
     def check_use(self, queue: Queue, user: object) -> None:
@@ -210,22 +211,22 @@ class Broker:
     def declare_vhost(self, name: str, details: VhostDetails | None = None) -> Vhost:
         """The virtual host of that name, made if need be; `details` take the place of those that it has."""
         known = name in self.topology.vhosts
-        home = self.topology.add_vhost(name)
-        if not known or details not in (None, home.details):
-            home.details = details or home.details
-            self.define(Kind.VHOST, home.to_dict())
-        return home
+        virtual_host = self.topology.add_vhost(name)
+        if not known or details not in (None, virtual_host.details):
+            virtual_host.details = details or virtual_host.details
+            self.define(Kind.VHOST, virtual_host.to_dict())
+        return virtual_host
 
     def delete_vhost(self, name: str) -> None:
         """Delete a virtual host with everything in it, and all that is said about it."""
         if name == "/":
             raise AccessRefused("vhost '/' is always there: delete what is in it instead")
-        home = self.topology.vhost(name)
-        for queue in list(home.queues.values()):
+        virtual_host = self.topology.vhost(name)
+        for queue in list(virtual_host.queues.values()):
             self.delete_queue(queue)
-        for exchange in [each for each in home.exchanges if each and not each.startswith("amq.")]:
+        for exchange in [each for each in virtual_host.exchanges if each and not each.startswith("amq.")]:
             self.delete_exchange(name, exchange)
-        for policy in [*home.policies.values(), *home.operator_policies.values()]:
+        for policy in [*virtual_host.policies.values(), *virtual_host.operator_policies.values()]:
             self.delete_policy(name, policy.name, policy.operator)
         for kind in OF_VHOST:
             for definition in [each for each in self.catalog.of(kind) if each["vhost"] == name]:
@@ -245,11 +246,11 @@ class Broker:
         arguments: Mapping[str, Any] | None = None,
     ) -> Exchange:
         """The exchange of that name, made if need be; refuse if it exists otherwise."""
-        home = self.topology.vhost(vhost)
-        known = name in home.exchanges
-        exchange = home.declare_exchange(name, type, durable, auto_delete, internal, arguments)
+        virtual_host = self.topology.vhost(vhost)
+        known = name in virtual_host.exchanges
+        exchange = virtual_host.declare_exchange(name, type, durable, auto_delete, internal, arguments)
         if (durable or self.log.is_copy) and not known:
-            self.define(Kind.EXCHANGE, {"vhost": home.name, **exchange.to_dict()})
+            self.define(Kind.EXCHANGE, {"vhost": virtual_host.name, **exchange.to_dict()})
         return exchange
 
     def delete_exchange(self, vhost: str, name: str, if_unused: bool = False) -> None:
@@ -266,12 +267,12 @@ class Broker:
         destination_type: str = "queue",
     ) -> None:
         """Bind a queue or exchange to an exchange."""
-        home = self.topology.vhost(vhost)
-        binding = home.bind(source, destination, key, arguments, destination_type)
+        virtual_host = self.topology.vhost(vhost)
+        binding = virtual_host.bind(source, destination, key, arguments, destination_type)
         if binding is None:
             return
         self.dead_letters.retry_soon()
-        if self.log.is_copy or (home.exchange(source).durable and binding.destination.durable):
+        if self.log.is_copy or (virtual_host.exchange(source).durable and binding.destination.durable):
             self.define(Kind.BINDING, {"vhost": vhost, **binding.to_dict()})
 
     def unbind(
@@ -288,21 +289,21 @@ class Broker:
 
     def set_policy(self, vhost: str, policy: Policy) -> None:
         """Add or replace a policy, and give every queue the settings that it now has."""
-        home = self.topology.vhost(vhost)
-        home.set_policy(policy)
+        virtual_host = self.topology.vhost(vhost)
+        virtual_host.set_policy(policy)
         self.define(Kind.POLICY, {"vhost": vhost, **policy.to_dict()})
-        self.log.apply_policies(home)
-        self._enforce_limits(home)
+        self.log.apply_policies(virtual_host)
+        self._enforce_limits(virtual_host)
         self.dead_letters.retry_soon()
 
     def delete_policy(self, vhost: str, name: str, operator: bool = False) -> None:
         """Remove a policy; a missing one is no error."""
-        home = self.topology.vhost(vhost)
-        removed = home.delete_policy(name, operator)
+        virtual_host = self.topology.vhost(vhost)
+        removed = virtual_host.delete_policy(name, operator)
         if removed is not None:
             self.undefine(Kind.POLICY, {"vhost": vhost, "name": name, "operator": operator})
-            self.log.apply_policies(home)
-            self._enforce_limits(home)
+            self.log.apply_policies(virtual_host)
+            self._enforce_limits(virtual_host)
             self.dead_letters.retry_soon()
 
     # -- publishing through an exchange
@@ -321,9 +322,9 @@ class Broker:
         """The queues that an exchange gives a message to; the list is shared: do not change it."""
         headers = properties.headers
         keys = deadletter.all_keys(properties, routing_key) if headers else [routing_key]
-        home = self.topology.vhost(vhost)
-        home.open_exchange(exchange)
-        return home.route(exchange, keys, headers, properties)
+        virtual_host = self.topology.vhost(vhost)
+        virtual_host.open_exchange(exchange)
+        return virtual_host.route(exchange, keys, headers, properties)
 
     def publish_routed(
         self, queues: list[Queue], exchange: str, routing_key: str, properties: Properties, body: bytes, **options: Any
@@ -356,9 +357,9 @@ class Broker:
         for exchange in removed.exchanges:
             self.undefine(Kind.EXCHANGE, {"vhost": vhost, "name": exchange.name})
 
-    def _add_queue(self, home: Vhost, queue: Queue) -> None:
+    def _add_queue(self, virtual_host: Vhost, queue: Queue) -> None:
         self.queues[queue.id] = queue
-        home.add_queue(queue)
+        virtual_host.add_queue(queue)
         self.dead_letters.retry_soon()
         self.log.define_queue(queue)
         self._check_strategy(queue)
@@ -379,6 +380,6 @@ class Broker:
         if self.gone is not None:
             self.gone(queue)
 
-    def _enforce_limits(self, home: Vhost) -> None:
-        for queue in home.queues.values():
+    def _enforce_limits(self, virtual_host: Vhost) -> None:
+        for queue in virtual_host.queues.values():
             queue.enforce()

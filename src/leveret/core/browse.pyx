@@ -8,7 +8,7 @@ from leveret.core.message cimport BLOB
 from leveret.core.names import described
 from leveret.core.ports cimport ACKED, CANCELLED, MOVED, Entry
 from leveret.core.queue cimport Queue
-from leveret.core.ready cimport Fifo, Group
+from leveret.core.ready cimport Fifo, MessageGroup
 
 Cursor = tuple[int, int, int] | tuple[()]
 """Where ready_after() continues: () at the start."""
@@ -45,7 +45,7 @@ def ready_after(Queue queue not None, tuple cursor, uint32_t count) -> tuple[lis
 cdef int merge(Queue queue, Fifo fifo, tuple after, uint32_t count, list found) except -1:
     """Add the messages of a fifo that come after a place, both those in its lane and those given back."""
     cdef Entry entry
-    cdef uint64_t group = (<Group>fifo).key if isinstance(fifo, Group) else 0
+    cdef uint64_t group = (<MessageGroup>fifo).key if isinstance(fifo, MessageGroup) else 0
     cdef uint64_t seq = 0
     cdef list returned = []
     if fifo.returned is not None:
@@ -144,7 +144,7 @@ cdef Held remove_any(Queue queue, uint64_t seq):
     cdef Fifo fifo
     for fifo in queue.ready.fifos() if queue.ready is not None else ():
         if fifo.lane is not None and fifo.lane.find(seq, &entry):
-            return queue.remove(seq, entry.priority, (<Group>fifo).key if isinstance(fifo, Group) else 0)
+            return queue.remove(seq, entry.priority, (<MessageGroup>fifo).key if isinstance(fifo, MessageGroup) else 0)
     return None
 
 

@@ -43,12 +43,12 @@ class Kind(IntEnum):
     SINK_BATCH = 24
     """A batch that was decided on: how to publish it while that goes on, then that it was published."""
     SINK_PROGRESS = 25
-    """How much of such a batch is published; in the frame of what was published last."""
+    """How much of such a batch is published; in the commit batch of what was published last."""
     RESERVATION = 30
     ALERT_RULE = 31
     ALERT_RECEIVER = 32
     ALERT_SILENCE = 33
-    INCUMBENT = 34
+    EXCLUSIVE_CONSUMER = 34
     """The consumer that alone is given the messages of a queue, for the next owner of a shard."""
     HANDOVER = 35
     """That messages are in the journal which are not persistent, for the next owner of a shard."""
@@ -64,7 +64,7 @@ OF_VHOST = (
     Kind.GROUP_OFFSET,
     Kind.SINK_BATCH,
     Kind.SINK_PROGRESS,
-    Kind.INCUMBENT,
+    Kind.EXCLUSIVE_CONSUMER,
     Kind.DELETED_QUEUE,
 )
 """What goes with its virtual host, and that nothing in the topology knows."""

@@ -9,7 +9,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from leveret.core.held cimport GIVEN_BACK, Held
 from leveret.core.ports cimport REQUEUED, Entry
 from leveret.core.queue cimport Queue
-from leveret.core.ready cimport Fifo, Group
+from leveret.core.ready cimport Fifo, MessageGroup
 
 from leveret.core.reserving import hold_again
 
@@ -59,7 +59,7 @@ def hold_delivered(Queue queue not None, uint32_t count_max) -> list[Held]:
         if held.state == GIVEN_BACK and held.entry.deliveries and len(found) < count_max:
             found.append((held.entry.seq, held.entry.priority, held.group))
     for fifo in queue.ready.fifos() if queue.ready is not None else ():
-        group = (<Group>fifo).key if isinstance(fifo, Group) else 0
+        group = (<MessageGroup>fifo).key if isinstance(fifo, MessageGroup) else 0
         fresh = entry.seq = 0
         while fifo.lane is not None and fresh < FRESH_MAX and len(found) < count_max:
             if not fifo.lane.after(entry.seq, &entry):

@@ -155,23 +155,23 @@ cdef class DeadLetters:
         properties = message.properties
         new_key = queue.policy.dead_letter_routing_key
         known, every = routing_keys(properties, message.routing_key)
-        buried = deadletter.bury(
+        dead_lettered = deadletter.dead_letter(
             properties, queue=queue.name, reason=REASONS[reason], exchange=message.exchange, routing_keys=known,
             now_ms=self.engine.now_ms, keep_cc=new_key is None,
         )
         if message.seq:
-            buried.headers.setdefault(deadletter.ORIGIN, format_id(self.engine.tag, message.seq))
+            dead_lettered.headers.setdefault(deadletter.ORIGIN, format_id(self.engine.tag, message.seq))
         if deliveries:
-            buried.headers[deadletter.RECEIVED] = deadletter.received_before(buried.headers) + deliveries
+            dead_lettered.headers[deadletter.RECEIVED] = deadletter.received_before(dead_lettered.headers) + deliveries
         key = message.routing_key if new_key is None else new_key
         keys = every if new_key is None else [key]
         targets = [
-            target for target in vhost.route(exchange.name, keys, buried.headers)
-            if not deadletter.forms_cycle(buried, target.name)
+            target for target in vhost.route(exchange.name, keys, dead_lettered.headers)
+            if not deadletter.forms_cycle(dead_lettered, target.name)
         ]
-        copies = [(buried, targets)]
+        copies = [(dead_lettered, targets)]
         if self.outbox is not None:
-            copies += self.outbox(vhost.name, exchange.name, keys, buried, is_held)
+            copies += self.outbox(vhost.name, exchange.name, keys, dead_lettered, is_held)
         for carried, queues in copies:
             if queues:
                 found = True
@@ -180,7 +180,7 @@ cdef class DeadLetters:
                     new_message(
                         route_of(exchange.name, key), content, header_len,
                         message.priority if properties.priority is None else properties.priority,
-                        message.flags & (PERSISTENT | BLOB), 0, 0, group_of(buried.headers),
+                        message.flags & (PERSISTENT | BLOB), 0, 0, group_of(dead_lettered.headers),
                     ),
                     queues, reached,
                 )

@@ -20,7 +20,7 @@ from leveret.core.errors import InvalidArgument
 from leveret.core.properties import Properties
 from leveret.core.tables import Long, LongString, encode_table
 
-# A message can travel between queues for years: its history must not outgrow its header frame.
+# A message can travel between queues for years: its history must not outgrow its header commit batch.
 DEATHS_MAX = 64
 DEATHS_BYTES_MAX = 32_768
 DEATH_ROUTING_KEYS_MAX = 32
@@ -41,7 +41,7 @@ Away = Callable[[str, str, Properties], tuple[Properties, Any] | None]
 """Asked about a message that is moved, by virtual host and queue: which queue has it for now, and carrying what."""
 
 
-def bury(
+def dead_letter(
     properties: Properties,
     *,
     queue: str,
@@ -94,7 +94,7 @@ def received_before(headers: dict[str, Any]) -> int:
 
 
 def forms_cycle(properties: Properties, target_queue: str) -> bool:
-    """Whether a buried message came from this queue by itself, without a consumer rejecting it since."""
+    """Whether a dead-lettered message came from this queue by itself, without a consumer rejecting it since."""
     for death in deaths_of(properties):
         if death["reason"] == "rejected":
             return False

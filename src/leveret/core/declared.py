@@ -21,13 +21,13 @@ class Declared:
     queue_type: str
     policy: QueuePolicy
 
-    def policy_in(self, home: Vhost, name: str) -> QueuePolicy:
+    def policy_in(self, virtual_host: Vhost, name: str) -> QueuePolicy:
         """The settings of a queue of this kind in a virtual host."""
-        policies: list[Policy] = [*home.policies.values()]
-        caps: list[Policy] = [*home.operator_policies.values()]
+        policies: list[Policy] = [*virtual_host.policies.values()]
+        caps: list[Policy] = [*virtual_host.operator_policies.values()]
         if not policies and not caps:
             return self.policy
-        return effective(self.arguments or {}, name, self.queue_type, policies, caps, vhost=home.name)
+        return effective(self.arguments or {}, name, self.queue_type, policies, caps, vhost=virtual_host.name)
 
 
 class Kinds:

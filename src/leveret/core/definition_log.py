@@ -94,18 +94,18 @@ class DefinitionLog:
         if kind == Kind.VHOST:
             self.topology.add_vhost(definition["name"]).details = VhostDetails.from_dict(definition)
         elif kind == Kind.POLICY:
-            home = self.topology.add_vhost(definition["vhost"])
-            restore_policy(home, definition)
-            self.apply_policies(home)
+            virtual_host = self.topology.add_vhost(definition["vhost"])
+            restore_policy(virtual_host, definition)
+            self.apply_policies(virtual_host)
 
     def _replay_removal(self, kind: int, definition: dict[str, Any]) -> None:
         """The reverse of _replay_setting."""
         if kind == Kind.VHOST:
             self.topology.vhosts.pop(definition["name"], None)
         elif kind == Kind.POLICY:
-            home = self.topology.add_vhost(definition["vhost"])
-            home.delete_policy(definition["name"], definition["operator"])
-            self.apply_policies(home)
+            virtual_host = self.topology.add_vhost(definition["vhost"])
+            virtual_host.delete_policy(definition["name"], definition["operator"])
+            self.apply_policies(virtual_host)
 
     def _restore_absence(self, number: int) -> None:
         """A queue was deleted."""
@@ -120,10 +120,10 @@ class DefinitionLog:
         number, name, vhost = definition["id"], definition["name"], definition["vhost"]
         arguments = definition.get("arguments")
         kind = self.kinds.of(usable(restored(arguments)) if arguments else None, name, vhost)
-        home = self.topology.add_vhost(vhost)
+        virtual_host = self.topology.add_vhost(vhost)
         queue = self._queues.get(number) or self._restorer.undefined.pop(number, None)
         if queue is None or not queue.name:
-            policy = kind.policy_in(home, name)
+            policy = kind.policy_in(virtual_host, name)
             auto_delete = definition.get("auto_delete", False)
             if queue is None:
                 queue = Queue(self._engine, number, vhost, name, policy, kind.arguments, auto_delete=auto_delete)
@@ -131,9 +131,9 @@ class DefinitionLog:
                 # Its messages may be older than the policies, but never older than the arguments.
                 self._restorer.adopt(queue, vhost, name, kind.policy, kind.arguments, auto_delete)
                 queue.apply(policy)
-            home.add_queue(queue)
+            virtual_host.add_queue(queue)
         elif queue.arguments != kind.arguments:
-            queue.change(kind.arguments, kind.policy_in(home, name))
+            queue.change(kind.arguments, kind.policy_in(virtual_host, name))
         queue.segment = segment
         queue.created_ms = definition.get("created_ms", 0)
         queue.pause(definition.get("paused", False))
@@ -201,10 +201,10 @@ class DefinitionLog:
             if place == segment:
                 queue.dedup.replace(key, seq, at_ms, self._journal.deduplicated(queue.id, key, seq, at_ms))
 
-    def apply_policies(self, home: Vhost) -> None:
+    def apply_policies(self, virtual_host: Vhost) -> None:
         """Give every queue of a virtual host the settings that it has by now."""
-        for queue in home.queues.values():
-            policy = self.kinds.of(queue.arguments, queue.name, home.name).policy_in(home, queue.name)
+        for queue in virtual_host.queues.values():
+            policy = self.kinds.of(queue.arguments, queue.name, virtual_host.name).policy_in(virtual_host, queue.name)
             if policy is not queue.policy:
                 queue.apply(policy)
                 self._policy_applied(queue)

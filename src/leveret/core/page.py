@@ -64,7 +64,7 @@ class Page:
         return data + _CRC.pack(zlib.crc32(data))
 
 
-class Columns(NamedTuple):
+class PageColumns(NamedTuple):
     """A page that was read: numbers and texts by their names, with `_ends` beside each text."""
 
     rows: int
@@ -72,7 +72,7 @@ class Columns(NamedTuple):
     next_at: str
 
 
-def read_page(data: bytes, source: str) -> Columns:
+def read_page(data: bytes, source: str) -> PageColumns:
     """Take a page apart; `source` says in an error where it came from."""
     damaged = DamagedJournal(f"what {source} sent is no page of messages or was changed on its way: ask it again")
     if len(data) < _HEAD.size + _CRC.size or _CRC.unpack(data[-_CRC.size :])[0] != zlib.crc32(data[: -_CRC.size]):
@@ -95,4 +95,4 @@ def read_page(data: bytes, source: str) -> Columns:
         cut(name, int.from_bytes(columns[f"{name}_ends"][-_END_BYTES:], "little"))
     if magic != _MAGIC or at != end:
         raise damaged
-    return Columns(rows, columns, data[_HEAD.size : _HEAD.size + next_len].decode("ascii", "replace"))
+    return PageColumns(rows, columns, data[_HEAD.size : _HEAD.size + next_len].decode("ascii", "replace"))

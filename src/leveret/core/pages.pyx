@@ -4,7 +4,7 @@
                (an offset as the difference to the end of the record before it)
     squeezed = u16 which columns are constant | first and other value of each of these | zlib of the other columns
 
-Messages of a long queue differ little from their neighbours, so most columns are constant and the others mostly zeros:
+Messages of a long queue differ little from their peers, so most columns are constant and the others mostly zeros:
 ten million waiting messages take about a byte each, and a checkpoint writes squeezed pages as they are.
 """
 
@@ -229,7 +229,7 @@ cdef bytes with_constants(bytes squeezed, uint32_t count):
 
 
 cdef void to_columns(Page* page, uint8_t* out) noexcept:
-    """Write the differences between neighbours, one column after the other."""
+    """Write the differences between peers, one column after the other."""
     cdef uint32_t i, count = page.tail - page.head
     cdef Cell* cells = page.cells + page.head
     cdef Cell difference, zero

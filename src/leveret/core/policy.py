@@ -9,7 +9,7 @@ from dataclasses import InitVar, dataclass, field, fields
 from typing import Any
 from weakref import WeakValueDictionary
 
-from leveret.core.arguments import ARGUMENTS, Argument, parse, text, usable
+from leveret.core.arguments import ARGUMENTS, QueueArgument, parse, text, usable
 from leveret.core.backoff import Backoff
 from leveret.core.errors import InvalidArgument
 from leveret.core.jsonable import canonical, encode, restored
@@ -49,7 +49,7 @@ WITHOUT_EFFECT = frozenset(
         "target-group-size",
     ]
 )
-_BY_KEY: dict[str, Argument] = {row.policy_key: row for row in ARGUMENTS.values() if row.by_policy}
+_BY_KEY: dict[str, QueueArgument] = {row.policy_key: row for row in ARGUMENTS.values() if row.by_policy}
 _NO_BACKOFF = Backoff()
 _MINIMUM = tuple(str(row.field) for row in ARGUMENTS.values() if row.minimum)
 

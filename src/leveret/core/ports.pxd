@@ -75,7 +75,7 @@ cdef class Journal:
 cdef void parts_of(Message message, Content* content) noexcept
 cdef Message message_of(Content* content)
 
-cdef class State:
+cdef class JournaledState:
     cdef int replay_publish(
         self, uint32_t queue, Entry* entry, uint64_t due_ms, uint64_t group, bint moved
     ) except -1

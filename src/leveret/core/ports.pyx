@@ -1,7 +1,7 @@
 """The two sides of the line between the broker and its journal.
 
 `Journal` is what the core asks of a journal; this class itself is the in-memory one: every message
-stays in `bodies`. `State` is what a journal asks of the core when it recovers, compacts or takes a checkpoint.
+stays in `bodies`. `JournaledState` is what a journal asks of the core when it recovers, compacts or takes a checkpoint.
 
 The methods with C signatures are the hot ones; they are in ports.pxd.
 """
@@ -129,7 +129,7 @@ cdef Message message_of(Content* content):
     return message
 
 
-cdef class State:
+cdef class JournaledState:
     """What a journal reads records back into, and compacts. This base keeps nothing; Restorer is that of a broker."""
 
     cdef int replay_publish(

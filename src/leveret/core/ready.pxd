@@ -21,7 +21,7 @@ cdef class Fifo:
     cdef bint returns_before(self, Place* place) noexcept
     cdef Held take(self, Holder queue, uint64_t group)
 
-cdef class Group(Fifo):
+cdef class MessageGroup(Fifo):
     cdef uint64_t key
     cdef bint listed            # in the rotation of a level
     cdef uint32_t busy          # messages that are leased or back off: they keep the group waiting
@@ -54,7 +54,7 @@ cdef class Ready:
     cdef int give_back(self, Held held) except -1
     cdef Held take(self, Holder queue, uint64_t now_ms)
     cdef Held take_more(self, Holder queue, uint64_t key)
-    cdef int occupy(self, Group members, Held held) except -1
+    cdef int occupy(self, MessageGroup members, Held held) except -1
     cdef int release(self, Held held) except -1
     cdef Held oldest_of_least(self, Holder queue)
     cdef Held oldest_of_waiting_group(self, Holder queue)
@@ -63,8 +63,8 @@ cdef class Ready:
     cdef Fifo fifo(self, uint8_t priority, uint64_t group)
     cdef Level level(self, uint8_t priority)
     cdef int choose(self, uint64_t now_ms) except -2
-    cdef Group group(self, uint64_t key)
-    cdef int list_group(self, Group group) except -1
+    cdef MessageGroup group(self, uint64_t key)
+    cdef int list_group(self, MessageGroup group) except -1
     cdef int note(self, int priority) except -1
     cdef int take_back(self, Held held) except -1
     cdef Held take_from(self, Level level, Holder queue)

@@ -111,7 +111,7 @@ cdef class Fifo:
 
 
 @cython.final
-cdef class Group(Fifo):
+cdef class MessageGroup(Fifo):
     """The messages of one group.
 
     A receiver takes the messages of a group in order, so `held` is appended to, except when messages that returned are
@@ -199,7 +199,7 @@ cdef class Level:
     cdef uint64_t head_ms(self) noexcept:
         """When the longest waiting of the next messages became ready."""
         cdef uint64_t plain = self.plain.head_ms()
-        return min(plain, (<Group>self.rotation[0]).head_ms()) if self.rotation else plain
+        return min(plain, (<MessageGroup>self.rotation[0]).head_ms()) if self.rotation else plain
 
 
 cdef class Ready:
@@ -214,7 +214,7 @@ cdef class Ready:
         self.ageing_ms = ageing_ms
         self.one_per_group = one_per_group
         for group in list((self.groups or {}).values()):
-            self.list_group(<Group>group)
+            self.list_group(<MessageGroup>group)
 
     cdef Level level(self, uint8_t priority):
         """The level of a priority, made when first needed."""
@@ -233,18 +233,18 @@ cdef class Ready:
             self.bits[priority >> 6] |= bit
         return 0
 
-    cdef Group group(self, uint64_t key):
+    cdef MessageGroup group(self, uint64_t key):
         """The group of a key, made when first needed."""
-        cdef Group found
+        cdef MessageGroup found
         if self.groups is None:
             self.groups = {}
         found = self.groups.get(key)
         if found is None:
-            found = self.groups[key] = Group.__new__(Group)
+            found = self.groups[key] = MessageGroup.__new__(MessageGroup)
             found.key = key
         return found
 
-    cdef int list_group(self, Group group) except -1:
+    cdef int list_group(self, MessageGroup group) except -1:
         """Let a group take its turn, if it may; forget it when nothing of it is left."""
         cdef uint8_t priority
         cdef Level level
@@ -264,7 +264,7 @@ cdef class Ready:
 
     cdef int push(self, Entry* entry, uint64_t group) except -1:
         """A new message."""
-        cdef Group members
+        cdef MessageGroup members
         self.length += 1
         self.bytes += body_bytes(entry)
         if group:
@@ -277,7 +277,7 @@ cdef class Ready:
 
     cdef int give_back(self, Held held) except -1:
         """A message that was held waits again, at the place that it had."""
-        cdef Group members
+        cdef MessageGroup members
         self.length += 1
         self.bytes += body_bytes(&held.entry)
         if held.group:
@@ -287,14 +287,14 @@ cdef class Ready:
         self.level(held.entry.priority).plain.give_back(held)
         return self.note(held.entry.priority)
 
-    cdef int occupy(self, Group members, Held held) except -1:
+    cdef int occupy(self, MessageGroup members, Held held) except -1:
         """A message of a group is held from now on."""
         members.busy += 1
         return members.occupy(held) if self.one_per_group else 0
 
     cdef int release(self, Held held) except -1:
         """A message of a group is no longer held."""
-        cdef Group members = self.group(held.group)
+        cdef MessageGroup members = self.group(held.group)
         if members.busy:
             members.busy -= 1
         if members.end:
@@ -341,7 +341,7 @@ cdef class Ready:
 
     cdef Held take_more(self, Holder queue, uint64_t key):
         """The next message of a group that the caller holds messages of already; None when it has no more."""
-        cdef Group members = self.groups.get(key)
+        cdef MessageGroup members = self.groups.get(key)
         cdef Held held
         if members is None or members.count() == 0:
             return None
@@ -364,10 +364,10 @@ cdef class Ready:
 
     cdef Held take_from(self, Level level, Holder queue):
         """The next message of a level: groups in turn, ungrouped messages being one of them."""
-        cdef Group members
+        cdef MessageGroup members
         cdef Held held
         while level.rotation and (level.plain.count() == 0 or level.group_turns < len(level.rotation)):
-            members = <Group>level.rotation.popleft()
+            members = <MessageGroup>level.rotation.popleft()
             members.listed = False
             if members.count() == 0 or (self.one_per_group and members.waits()):
                 self.list_group(members)        # it was emptied, or must wait by now: it is listed again in time
@@ -399,9 +399,9 @@ cdef class Ready:
         """The first message of the oldest group that cannot take its turn now: a limit holds for it too."""
         cdef Held held
         for group in (self.groups or {}).values():
-            if (<Group>group).count():
-                held = (<Group>group).take(queue, (<Group>group).key)
-                self.occupy(<Group>group, held)
+            if (<MessageGroup>group).count():
+                held = (<MessageGroup>group).take(queue, (<MessageGroup>group).key)
+                self.occupy(<MessageGroup>group, held)
                 self.length -= 1
                 self.bytes -= body_bytes(&held.entry)
                 return held
@@ -443,7 +443,7 @@ cdef class Ready:
         if group == 0:
             self.note(priority)
         else:
-            self.list_group(<Group>fifo)
+            self.list_group(<MessageGroup>fifo)
         return True
 
     def clear(self, dict places) -> list[int]:
@@ -467,9 +467,9 @@ cdef class Ready:
                 held.slot = 0
             fifo.lane = None
             fifo.returned = None
-        self.groups = {key: group for key, group in (self.groups or {}).items() if (<Group>group).busy} or None
+        self.groups = {key: group for key, group in (self.groups or {}).items() if (<MessageGroup>group).busy} or None
         for group in (self.groups or {}).values():
-            (<Group>group).listed = False
+            (<MessageGroup>group).listed = False
         self.levels = []
         self.bits[0] = self.bits[1] = self.bits[2] = self.bits[3] = 0
         self.length = self.bytes = 0

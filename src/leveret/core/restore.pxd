@@ -2,10 +2,10 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from leveret.core.engine cimport Engine
 from leveret.core.placement cimport Placement
-from leveret.core.ports cimport Entry, State
+from leveret.core.ports cimport Entry, JournaledState
 from leveret.core.queue cimport Queue
 
-cdef class Restorer(State):
+cdef class Restorer(JournaledState):
     cdef readonly Engine engine
     cdef readonly dict queues           # id -> Queue
     cdef readonly dict undefined        # id -> Queue whose definition has not been replayed yet

@@ -4,10 +4,10 @@ from typing import Any
 from leveret.core.definition_log import DefinitionLog
 from leveret.core.engine import Engine
 from leveret.core.policy import QueuePolicy
-from leveret.core.ports import State
+from leveret.core.ports import JournaledState
 from leveret.core.queue import Queue
 
-class Restorer(State):
+class Restorer(JournaledState):
     engine: Engine
     queues: dict[int, Queue]
     undefined: dict[int, Queue]

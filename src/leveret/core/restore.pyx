@@ -10,14 +10,14 @@ from leveret.core.held cimport Held, new_held
 from leveret.core.message cimport BLOB, PERSISTENT, Message
 from leveret.core.policy import QueuePolicy
 from leveret.core.ports cimport CANCELLED, Place
-from leveret.core.ready cimport Fifo, Group
+from leveret.core.ready cimport Fifo, MessageGroup
 
 cdef enum:
     LEASES_PER_MS_BITS = 20
     LOST_SEQS_MAX = 1 << 24         # numbers that were given and are not in the journal: publishers wait long before
 
 
-cdef class Restorer(State):
+cdef class Restorer(JournaledState):
     """What a journal reads a broker back into, and compacts; `definitions` is the broker's DefinitionLog."""
 
     def __init__(self, Engine engine not None) -> None:
@@ -101,24 +101,24 @@ cdef class Restorer(State):
         return 0
 
     def replay_purge(self, queue: int, before: int, keep: list[int]) -> None:
-        """See State."""
+        """See JournaledState."""
         cdef Queue target = self.queue_of(queue)
         kept = set(keep)
         for seq in [seq for seq in waiting_numbers(target) if seq < before and seq not in kept]:
             self.places.pick(target, seq)
 
     def replay_definition(self, what: int, payload: bytes, segment: int) -> None:
-        """See State."""
+        """See JournaledState."""
         self.definitions.replay(what, payload, segment)
 
     def replay_dedup(self, queue: int, digest: bytes, seq: int, at_ms: int, segment: int) -> None:
-        """See State."""
+        """See JournaledState."""
         # The message may have been transient; its number must not become that of another while the key names it.
         self.engine.last_seq = max(self.engine.last_seq, <uint64_t>seq)
         self.queue_of(queue).remember(digest, seq, at_ms, segment)
 
     def recovered(self, now_ms: int) -> dict[int, int]:
-        """See State."""
+        """See JournaledState."""
         cdef Engine engine = self.engine
         self.definitions.recovered(now_ms)
         if self.undefined:
@@ -167,11 +167,11 @@ cdef class Restorer(State):
     # Checkpoints
 
     def snapshot(self) -> bytes:
-        """See State."""
+        """See JournaledState."""
         return bytes(snapshots.write(self.engine, self.queues, self.definitions.to_dict()))
 
     def restore(self, snapshot: memoryview) -> None:
-        """See State."""
+        """See JournaledState."""
         snapshots.read(self.places, self.queues, self.definitions, snapshot)
 
     def restore_numbers(self, uint64_t last_seq, uint64_t now_ms) -> None:
@@ -182,7 +182,7 @@ cdef class Restorer(State):
     # Compaction
 
     def relocate(self, segment: int, budget_bytes: int) -> bool:
-        """See State."""
+        """See JournaledState."""
         cdef Queue queue
         cdef list together = []
         if self.relocation is None or self.relocation[0] != segment:
@@ -258,7 +258,7 @@ def transient(Queue queue not None) -> list[tuple[int, int, int]]:
         if not held.entry.flags & PERSISTENT:
             found.append((held.entry.seq, held.entry.priority, held.group))
     for fifo in queue.ready.fifos() if queue.ready is not None else ():
-        group = (<Group>fifo).key if isinstance(fifo, Group) else 0
+        group = (<MessageGroup>fifo).key if isinstance(fifo, MessageGroup) else 0
         entry.seq = 0
         while (<Fifo>fifo).lane is not None and (<Fifo>fifo).lane.after(entry.seq, &entry):
             if not entry.flags & PERSISTENT:
@@ -317,7 +317,7 @@ cdef list living_in(dict queues, uint32_t segment):
         for fifo in (<Queue>queue).ready.fifos() if (<Queue>queue).ready is not None else ():
             if fifo.lane is None or segment and not fifo.lane.touches(segment):
                 continue
-            group = (<Group>fifo).key if isinstance(fifo, Group) else 0
+            group = (<MessageGroup>fifo).key if isinstance(fifo, MessageGroup) else 0
             seq = 0
             while fifo.lane.after(seq, &entry):
                 seq = entry.seq

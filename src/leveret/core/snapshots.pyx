@@ -21,7 +21,7 @@ from leveret.core.lane cimport Lane
 from leveret.core.placement cimport Placement
 from leveret.core.ports cimport Entry
 from leveret.core.queue cimport Queue
-from leveret.core.ready cimport Fifo, Group
+from leveret.core.ready cimport Fifo, MessageGroup
 
 cdef uint32_t VERSION = 1
 
@@ -79,7 +79,7 @@ cdef int write_queue(Queue queue, bytearray out) except -1:
     add_u32(out, queue.id)
     add_u32(out, <uint32_t>len(fifos))
     for fifo in fifos:
-        group = (<Group>fifo).key if isinstance(fifo, Group) else 0
+        group = (<MessageGroup>fifo).key if isinstance(fifo, MessageGroup) else 0
         add(out, &group, 8)
         out.append(fifo.head_priority())
         fifo.lane.dump(out)
@@ -126,7 +126,7 @@ cdef int write_key(bytes digest, uint64_t seq, uint64_t at_ms, uint32_t segment,
     return add(out, &row, sizeof(row))
 
 
-cdef class Cursor:
+cdef class SnapshotCursor:
     """Reads a snapshot from front to back and never past its end."""
 
     cdef const uint8_t[::1] data
@@ -156,7 +156,7 @@ cdef class Cursor:
 
 def read(Placement places not None, dict queues not None, definitions, snapshot) -> None:
     """Fill an empty broker from a snapshot; `definitions` (a DefinitionLog) makes its queues."""
-    cdef Cursor cursor = Cursor(snapshot)
+    cdef SnapshotCursor cursor = SnapshotCursor(snapshot)
     cdef uint64_t last_seq, now_ms
     cdef uint32_t id, version = cursor.u32()
     if version != VERSION:
@@ -173,7 +173,7 @@ def read(Placement places not None, dict queues not None, definitions, snapshot)
         read_queue(places, <Queue>queues[id], cursor)
 
 
-cdef int read_queue(Placement places, Queue queue, Cursor cursor) except -1:
+cdef int read_queue(Placement places, Queue queue, SnapshotCursor cursor) except -1:
     cdef HeldRow row
     cdef ExpiryRow expiry
     cdef KeyRow key
@@ -193,7 +193,7 @@ cdef int read_queue(Placement places, Queue queue, Cursor cursor) except -1:
     return 0
 
 
-cdef int read_fifo(Placement places, Queue queue, Cursor cursor) except -1:
+cdef int read_fifo(Placement places, Queue queue, SnapshotCursor cursor) except -1:
     cdef uint64_t group, seq = 0
     cdef uint8_t priority
     cdef Fifo fifo
@@ -213,7 +213,7 @@ cdef int read_fifo(Placement places, Queue queue, Cursor cursor) except -1:
     if fifo.lane.peek(&entry) and entry.expiry_ms:
         queue.wake(entry.expiry_ms)
     if group:
-        return queue.ready.list_group(<Group>fifo)
+        return queue.ready.list_group(<MessageGroup>fifo)
     return queue.ready.note(priority)
 
 

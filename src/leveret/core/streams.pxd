@@ -12,7 +12,7 @@ cdef class Recorder:
     cdef readonly bint repeated         # it was not taken: its producer had sent it before
     cdef int record(self, Content* content, uint64_t now_ms) except -1
 
-cdef class Cursor:
+cdef class StreamCursor:
     cdef readonly uint32_t partition
     cdef readonly uint64_t offset       # of the record that comes next
     cdef bint find(self, Record* found) except -1

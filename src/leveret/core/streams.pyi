@@ -28,9 +28,9 @@ class Recorder:
         now_ms: int,
         wanted: Collection[bytes] | None = None,
         match_unfiltered: bool = False,
-    ) -> Cursor: ...
+    ) -> StreamCursor: ...
 
-class Cursor:
+class StreamCursor:
     @property
     def partition(self) -> int: ...
     @property

@@ -1,6 +1,6 @@
 """The line between the core and streams: where the messages of a queue of type stream go, and how they are read.
 
-A stream has no lanes: its `Recorder` takes a message for good, and each reader moves along it with a `Cursor` of its
+A stream has no lanes: its `Recorder` takes a message for good, and each reader moves along it with a `StreamCursor` of its
 own. leveret.storage.stream implements both; the core and the edges know only this.
 """
 
@@ -40,12 +40,12 @@ cdef class Recorder:
         """What each partition holds, for operators."""
         return []
 
-    def cursor(self, partition: int, start: object, now_ms: int, wanted=None, bint match_unfiltered=False) -> Cursor:
+    def cursor(self, partition: int, start: object, now_ms: int, wanted=None, bint match_unfiltered=False) -> StreamCursor:
         """A place to read one partition from; `start` is that of an x-stream-offset argument."""
         raise NotImplementedError
 
 
-cdef class Cursor:
+cdef class StreamCursor:
     """A place in one partition, moving forward; what it gives is durable."""
 
     cdef bint find(self, Record* found) except -1:

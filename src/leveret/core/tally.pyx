@@ -3,7 +3,7 @@
 from leveret.core.held cimport BACKING_OFF, Held
 from leveret.core.histogram cimport Histogram, PriorityCounts
 from leveret.core.queue cimport Counters, Queue
-from leveret.core.ready cimport Fifo, Group, Level, Ready
+from leveret.core.ready cimport Fifo, MessageGroup, Level, Ready
 
 from libc.stdint cimport uint64_t
 
@@ -47,7 +47,7 @@ cdef uint64_t oldest_in(Ready ready) except? 0:
         if level is not None:
             oldest = min(oldest, (<Level>level).plain.head_ms())
     for group in (ready.groups or {}).values():
-        oldest = min(oldest, (<Group>group).head_ms())
+        oldest = min(oldest, (<MessageGroup>group).head_ms())
     return oldest
 
 

@@ -24,18 +24,18 @@ from leveret.core.queue_types import STREAM
 from leveret.embedded.consumer import Subscription
 from leveret.embedded.declare import new_arguments, redeclared
 from leveret.embedded.exchange import Exchange
-from leveret.embedded.outgoing import Prepared
+from leveret.embedded.outgoing import PreparedMessage
 from leveret.embedded.queue import Queue
 from leveret.embedded.stream import Stream, stream_arguments
 from leveret.embedded.worker import Worker
 from leveret.runtime.large_bodies import LargeBodies, open_blobs
 from leveret.runtime.options import options_of
 from leveret.runtime.receipts import Receipts
-from leveret.runtime.runtime import Guard
+from leveret.runtime.runtime import Runtime
 from leveret.runtime.stats import BrokerStats, RecoveryReport, broker_stats, journal_stats, recovery_report
 from leveret.runtime.storage import SINGLE, TAG_DIGITS, ShardChoice, open_store, open_streams
 from leveret.runtime.tracing import start_tracing
-from leveret.storage.journal.postgres.store import Claim
+from leveret.storage.journal.postgres.store import Takeover
 
 VHOST = "/"
 
@@ -47,15 +47,15 @@ class Broker:
     Verbs that change something return when that is durable.
     """
 
-    def __init__(self, guard: Guard, options: Options, secret: bytes) -> None:
+    def __init__(self, runtime: Runtime, options: Options, secret: bytes) -> None:
         """Use leveret.open()."""
-        self.guard = guard
+        self.runtime = runtime
         self.options = options
         self.receipts = Receipts(secret)
         self.running: WeakSet[Worker | Subscription] = WeakSet()
-        self.blob_bytes = options.message_bytes_max if guard.large is None else options.blob_bytes
+        self.blob_bytes = options.message_bytes_max if runtime.large is None else options.blob_bytes
         if options.tracing:
-            start_tracing(guard, options)
+            start_tracing(runtime, options)
 
     # Queues
 
@@ -85,7 +85,7 @@ class Broker:
         if raw.get(QUEUE_TYPE) == STREAM:
             raise InvalidArgument("a stream is made by broker.stream(), and that gives what reads it")
         wanted = new_arguments(options, raw)
-        with self.guard as core:
+        with self.runtime as core:
             known = core.topology.vhost(vhost).queues
             before = core.log.last_queue_id
             queues = []
@@ -99,8 +99,8 @@ class Broker:
                 else:
                     queues.append(existing)
             self._declare_dead_letter(core, vhost, options.get("dead_letter"))
-            frame = self.guard.commit() if core.log.last_queue_id != before else 0
-        self.guard.wait(frame)
+            commit_batch = self.runtime.commit() if core.log.last_queue_id != before else 0
+        self.runtime.wait(commit_batch)
         return [Queue(self, queue) for queue in queues]
 
     def _declare_dead_letter(self, core: Core, vhost: str, name: str | None) -> None:
@@ -127,26 +127,26 @@ class Broker:
         most `max_bytes` in each partition; whole segments of `segment_bytes` go at a time.
         """
         given = {**(arguments or {}), **stream_arguments(partitions, max_age, max_bytes, segment_bytes)}
-        with self.guard as core:
+        with self.runtime as core:
             existing = core.topology.vhost(vhost).queues.get(name)
             if existing is None or given:
                 kept = {} if existing is None else existing.arguments or {}
                 existing = core.declare_queue(vhost, name, {**kept, **given, QUEUE_TYPE: STREAM})
             if existing.recorder is None:
                 raise NotSupported(f"'{name}' is a queue, no stream: use broker.queue(), or another name")
-            frame = self.guard.commit()
-        self.guard.wait(frame)
+            commit_batch = self.runtime.commit()
+        self.runtime.wait(commit_batch)
         return Stream(self, existing)
 
     def streams(self, vhost: str = VHOST) -> list[Stream]:
         """Every stream, by name."""
-        with self.guard as core:
+        with self.runtime as core:
             found = [each for each in core.topology.vhost(vhost).queues.values() if each.recorder is not None]
         return [Stream(self, each) for each in sorted(found, key=lambda each: each.name)]
 
     def queues(self) -> list[Queue]:
         """Every queue, by name."""
-        with self.guard as core:
+        with self.runtime as core:
             found: list[CoreQueue] = sorted(core.topology.vhost(VHOST).queues.values(), key=lambda each: each.name)
         return [Queue(self, queue) for queue in found]
 
@@ -164,7 +164,7 @@ class Broker:
         vhost: str = VHOST,
     ) -> Exchange:
         """The exchange of that name, made if need be (direct unless told otherwise)."""
-        with self.guard as core:
+        with self.runtime as core:
             if type is not None or name not in core.topology.vhost(vhost).exchanges:
                 core.declare_exchange(
                     vhost,
@@ -175,8 +175,8 @@ class Broker:
                     internal=internal,
                     arguments=arguments,
                 )
-            frame = self.guard.commit()
-        self.guard.wait(frame)
+            commit_batch = self.runtime.commit()
+        self.runtime.wait(commit_batch)
         return Exchange(self, vhost, name)
 
     def policy(
@@ -191,67 +191,67 @@ class Broker:
     ) -> None:
         """Give settings (arguments without "x-") to all queues and exchanges whose name the pattern matches."""
         policy = Policy(name, pattern, priority, apply_to, definition, operator)
-        with self.guard as core:
+        with self.runtime as core:
             core.set_policy(VHOST, policy)
-            frame = self.guard.commit()
-        self.guard.wait(frame)
+            commit_batch = self.runtime.commit()
+        self.runtime.wait(commit_batch)
 
     def delete_policy(self, name: str, *, operator: bool = False) -> None:
         """Remove a policy; a missing one is no error."""
-        with self.guard as core:
+        with self.runtime as core:
             core.delete_policy(VHOST, name, operator)
-            frame = self.guard.commit()
-        self.guard.wait(frame)
+            commit_batch = self.runtime.commit()
+        self.runtime.wait(commit_batch)
 
     def stats(self) -> BrokerStats:
         """The totals of all queues, and the figures of the journal."""
-        with self.guard as core:
+        with self.runtime as core:
             totals = broker_stats(core)
-        store = self.guard.store
+        store = self.runtime.store
         if store is None:
             return totals
-        return replace(totals, journal=journal_stats(store, self.guard.first_frame, totals.counts["published"]))
+        return replace(totals, journal=journal_stats(store, self.runtime.first_batch, totals.counts["published"]))
 
     @property
     def recovery(self) -> RecoveryReport | None:
         """What opening the directory found, and what `salvage` had to skip; None for a broker in memory."""
-        return None if self.guard.store is None else recovery_report(self.guard.store, self.guard.streams)
+        return None if self.runtime.store is None else recovery_report(self.runtime.store, self.runtime.streams)
 
     # Large bodies
 
-    def is_large(self, prepared: Prepared) -> bool:
+    def is_large(self, prepared: PreparedMessage) -> bool:
         """Whether the body of a message is kept outside of the log: storing it there takes time."""
-        return self.guard.large is not None and len(prepared.data) > self.blob_bytes
+        return self.runtime.large is not None and len(prepared.data) > self.blob_bytes
 
-    def put_away(self, prepared: Prepared) -> Prepared:
+    def put_away(self, prepared: PreparedMessage) -> PreparedMessage:
         """A message with a pointer instead of its body, if that is large."""
-        if self.guard.large is None or not self.is_large(prepared):
+        if self.runtime.large is None or not self.is_large(prepared):
             return prepared
-        pointer = self.guard.large.put(prepared.data, self.guard.clock.now_ms())
+        pointer = self.runtime.large.put(prepared.data, self.runtime.clock.now_ms())
         return prepared._replace(data=pointer, blob=True)
 
-    def drop_unused(self, prepared: Prepared) -> None:
+    def drop_unused(self, prepared: PreparedMessage) -> None:
         """Delete the body that was put away for a message that no queue took. Under the lock."""
-        if self.guard.large is not None and prepared.blob:
-            self.guard.large.drop_unused(prepared.data)
+        if self.runtime.large is not None and prepared.blob:
+            self.runtime.large.drop_unused(prepared.data)
 
     def fetch(self, pointer: bytes) -> bytes:
         """The body that was put away."""
-        if self.guard.large is None:
+        if self.runtime.large is None:
             raise MessageNotFound("the body is in a blob store, and this broker has none: drop the message")
-        return self.guard.large.get(pointer)
+        return self.runtime.large.get(pointer)
 
     # Coming and going
 
     def flush(self) -> None:
         """Return when everything that was done until now is durable: acknowledgements do not wait for that."""
-        self.guard.flush()
+        self.runtime.flush()
 
     def close(self) -> None:
         """Let workers finish, wake who waits, make everything durable, let go of the files; once more is no error."""
         for running in list(self.running):
             running.stop()
-        self.guard.close()
+        self.runtime.close()
 
     def __enter__(self) -> Self:
         """Close at the end of a block."""
@@ -278,13 +278,13 @@ def open(path: str | os.PathLike[str] | None = None, *, clock: Clock | None = No
     ticking = clock or SystemClock()
     if path is None:
         core = Core(Journal(), int(secrets.token_hex(8)[:TAG_DIGITS], 16))
-        in_memory = Guard(core, threading.Lock(), ticking)
+        in_memory = Runtime(core, threading.Lock(), ticking)
         in_memory.keep_streams(open_streams(core, None, chosen))
         return Broker(in_memory, chosen, secrets.token_bytes(32))
     return _open_stored(os.fspath(path), chosen, ticking, SINGLE)
 
 
-def open_shard(url: str, number: int, claim: Claim, *, clock: Clock | None = None, **options: Any) -> Broker:
+def open_shard(url: str, number: int, claim: Takeover, *, clock: Clock | None = None, **options: Any) -> Broker:
     """The broker of one shard of a store in PostgreSQL, taken over; Fenced: another owner has a higher epoch."""
     return _open_stored(url, options_of(options), clock or SystemClock(), ShardChoice(number, claim))
 
@@ -293,16 +293,16 @@ def _open_stored(place: str, chosen: Options, ticking: Clock, shard: ShardChoice
     """A broker on a directory or on a shard of a database."""
     lock = threading.Lock()
     core, store = open_store(place, chosen, ticking, lock, shard)
-    guard = Guard(core, lock, ticking)
+    runtime = Runtime(core, lock, ticking)
     if chosen.on_failure == "raise":
-        store.commit.on_failure = guard.fail
+        store.commit.on_failure = runtime.fail
     with ExitStack() as undo:
         undo.callback(store.abandon)
         blobs = open_blobs(place, chosen, store, shard.number)
         undo.callback(blobs.close)
         large = LargeBodies(blobs, store, core)
-        guard.attach(store, large)
-        guard.keep_streams(open_streams(core, place, chosen, store, large.get, shard.number))
+        runtime.attach(store, large)
+        runtime.keep_streams(open_streams(core, place, chosen, store, large.get, shard.number))
         undo.pop_all()
     store.opened()
-    return Broker(guard, chosen, bytes.fromhex(store.meta.receipt_key))
+    return Broker(runtime, chosen, bytes.fromhex(store.meta.receipt_key))

@@ -66,20 +66,20 @@ class Subscription:
 
     def start(self) -> None:
         """Begin to take messages."""
-        with self._source.guard:
+        with self._source.runtime:
             dispatch.subscribe(self._source.core, self._inbox)
         self._thread.start()
 
     def cancel(self) -> None:
         """Take no more, finish the message at hand, and give back what had been pushed besides."""
-        guard, queue = self._source.guard, self._source.anyway
-        with suppress(BrokerClosed, JournalFailed), guard:
+        runtime, queue = self._source.runtime, self._source.anyway
+        with suppress(BrokerClosed, JournalFailed), runtime:
             dispatch.unsubscribe(queue, self._inbox)
-            guard.waiters.watch(queue)
+            runtime.waiters.watch(queue)
         self._inbox.messages.put(None)
         if threading.current_thread() is not self._thread:
             self._thread.join()
-        with suppress(BrokerClosed, JournalFailed), guard:
+        with suppress(BrokerClosed, JournalFailed), runtime:
             dispatch.requeue(queue, self._inbox)
 
     stop = cancel

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from leveret.core.errors import QueueFull
 from leveret.embedded.managed import ManagedQueue
 from leveret.embedded.message import ids
-from leveret.embedded.outgoing import Outgoing, Prepared, in_trace, prepare
+from leveret.embedded.outgoing import Outgoing, PreparedMessage, in_trace, prepare
 
 if TYPE_CHECKING:
     from leveret.embedded.broker import Broker
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 class Exchange:
     """One exchange, from broker.exchange(): hands each message to every queue that is bound to it and matches."""
 
-    __slots__ = ("_broker", "_guard", "_vhost", "name")
+    __slots__ = ("_broker", "_runtime", "_vhost", "name")
 
     def __init__(self, broker: Broker, vhost: str, name: str) -> None:
         """Use broker.exchange()."""
         self._broker = broker
-        self._guard = broker.guard
+        self._runtime = broker.runtime
         self._vhost = vhost
         self.name = name
 
@@ -33,65 +33,65 @@ class Exchange:
 
     def publish(self, routing_key: str, body: Any, **options: Any) -> str | None:
         """Publish a message with the options of queue.send; give its id once it is durable, None without a route."""
-        frame, sent = self._publish(routing_key, self._prepare(body, options))
-        self._guard.wait(frame)
+        commit_batch, sent = self._publish(routing_key, self._prepare(body, options))
+        self._runtime.wait(commit_batch)
         return sent
 
     async def apublish(self, routing_key: str, body: Any, **options: Any) -> str | None:
         """The same as publish, for asyncio."""
         prepared = self._prepare(body, options)
         if self._broker.is_large(prepared):
-            frame, sent = await asyncio.to_thread(self._publish, routing_key, prepared)
+            commit_batch, sent = await asyncio.to_thread(self._publish, routing_key, prepared)
         else:
-            frame, sent = self._publish(routing_key, prepared)
-        await self._guard.wait_async(frame)
+            commit_batch, sent = self._publish(routing_key, prepared)
+        await self._runtime.wait_async(commit_batch)
         return sent
 
-    def _prepare(self, body: Any, options: dict[str, Any]) -> Prepared:
+    def _prepare(self, body: Any, options: dict[str, Any]) -> PreparedMessage:
         """Check and convert a message."""
         return prepare(in_trace(Outgoing(body, **options)), self._broker.options.message_bytes_max)
 
-    def _publish(self, routing_key: str, message: Prepared) -> tuple[int, str | None]:
-        """Put a large body away, hand the message to the core; give the frame to wait for and the id."""
+    def _publish(self, routing_key: str, message: PreparedMessage) -> tuple[int, str | None]:
+        """Put a large body away, hand the message to the core; give the commit batch to wait for and the id."""
         prepared = self._broker.put_away(message)
         properties, data = prepared.properties, prepared.data
-        with self._guard as core:
+        with self._runtime as core:
             options = prepared.options(core.now_ms)
             try:
                 published = core.publish_through(self._vhost, self.name, routing_key, properties, data, **options)
             finally:
                 self._broker.drop_unused(prepared)
-            frame = self._guard.commit()
+            commit_batch = self._runtime.commit()
         if published.refused:
             raise QueueFull(f"a queue behind exchange '{self.name}' is at its limit: let consumers work, or raise it")
-        return frame, ids(self._broker.guard.core.tag, [published.seq])[0]
+        return commit_batch, ids(self._broker.runtime.core.tag, [published.seq])[0]
 
     def bind(
         self, to: str | ManagedQueue | Exchange, key: str = "", arguments: Mapping[str, Any] | None = None
     ) -> None:
         """Hand messages with a matching routing key to a queue (by name too) or to another exchange."""
         name, kind = _end(to)
-        with self._guard as core:
+        with self._runtime as core:
             core.bind(self._vhost, self.name, name, key, arguments, kind)
-            frame = self._guard.commit()
-        self._guard.wait(frame)
+            commit_batch = self._runtime.commit()
+        self._runtime.wait(commit_batch)
 
     def unbind(
         self, to: str | ManagedQueue | Exchange, key: str = "", arguments: Mapping[str, Any] | None = None
     ) -> None:
         """Remove a binding; a missing one is no error."""
         name, kind = _end(to)
-        with self._guard as core:
+        with self._runtime as core:
             core.unbind(self._vhost, self.name, name, key, arguments, kind)
-            frame = self._guard.commit()
-        self._guard.wait(frame)
+            commit_batch = self._runtime.commit()
+        self._runtime.wait(commit_batch)
 
     def delete(self, *, if_unused: bool = False) -> None:
         """Delete the exchange and its bindings."""
-        with self._guard as core:
+        with self._runtime as core:
             core.delete_exchange(self._vhost, self.name, if_unused)
-            frame = self._guard.commit()
-        self._guard.wait(frame)
+            commit_batch = self._runtime.commit()
+        self._runtime.wait(commit_batch)
 
 
 def _end(to: str | ManagedQueue | Exchange) -> tuple[str, str]:

@@ -29,12 +29,12 @@ SESSION_S = SESSION_MS / 1000
 class Group:
     """One group of readers, from stream.group(); the verbs of a member, and what operators ask."""
 
-    __slots__ = ("_group", "guard", "stream")
+    __slots__ = ("_group", "runtime", "stream")
 
     def __init__(self, stream: Stream, group: ConsumerGroup) -> None:
         """Use stream.group()."""
         self.stream = stream
-        self.guard = stream.guard
+        self.runtime = stream.runtime
         self._group = group
 
     def __repr__(self) -> str:
@@ -54,13 +54,13 @@ class Group:
     @property
     def members(self) -> dict[str, tuple[int, ...]]:
         """Every member with its partitions."""
-        with self.guard:
+        with self.runtime:
             return self._current.membership.members
 
     @property
     def _current(self) -> ConsumerGroup:
         """The group in the core, if it still exists; only for use under the lock."""
-        known = self.guard.streams.groups.get(self._group.vhost, self._group.stream, self._group.name)
+        known = self.runtime.streams.groups.get(self._group.vhost, self._group.stream, self._group.name)
         if known is not self._group:
             raise NotFound(f"group '{self.name}' was deleted: join it again with stream.group()")
         return known
@@ -69,38 +69,38 @@ class Group:
 
     def join(self, member: str, *, session: float = SESSION_S) -> Assignment:
         """Come in, or learn what to read after a change; without a sign of life for `session` seconds it is out."""
-        with self.guard as core:
+        with self.runtime as core:
             assignment = self._current.join(member, core.now_ms, milliseconds("session", session))
-            frame = self.guard.commit()
-        self.guard.wait(frame)
+            commit_batch = self.runtime.commit()
+        self.runtime.wait(commit_batch)
         return assignment
 
     def heartbeat(self, member: str, generation: int) -> None:
         """Give a sign of life; StaleGeneration means: join again."""
-        with self.guard as core:
+        with self.runtime as core:
             self._current.heartbeat(member, generation, core.now_ms)
 
     def leave(self, member: str) -> None:
         """Go, so that others take over at once."""
-        with self.guard as core:
+        with self.runtime as core:
             self._current.leave(member, core.now_ms)
 
     def commit(self, member: str, generation: int, offsets: Mapping[int, int]) -> None:
         """Note durably which record of each partition is to be read next; StaleGeneration means: join again."""
-        with self.guard as core:
+        with self.runtime as core:
             self._current.commit(member, generation, offsets, core.now_ms)
-            frame = self.guard.commit()
-        self.guard.wait(frame)
+            commit_batch = self.runtime.commit()
+        self.runtime.wait(commit_batch)
 
     def position(self, partition: int) -> int:
         """The offset of the next record to read; the oldest one where nothing was committed, or it is gone."""
-        with self.guard:
+        with self.runtime:
             return self._current.position(self.stream.check_partition(partition), self.stream.recorder)
 
     @property
     def committed(self) -> dict[int, int]:
         """What was committed, by partition."""
-        with self.guard:
+        with self.runtime:
             return dict(self._current.offsets)
 
     def consumer(self, member: str | None = None, *, session: float = SESSION_S) -> GroupConsumer:
@@ -111,7 +111,7 @@ class Group:
 
     def lag(self) -> dict[int, int]:
         """How many records of each partition are yet to be read."""
-        with self.guard:
+        with self.runtime:
             return self._current.lag(self.stream.recorder)
 
     def reset(self, to: Literal["earliest", "latest"] | datetime) -> dict[int, int]:
@@ -119,16 +119,16 @@ class Group:
         if to not in ("earliest", "latest") and not isinstance(to, datetime):
             raise InvalidArgument(f"a group is reset to earliest, latest or a datetime, not {to!r}")
         target = start_named(to).value if isinstance(to, datetime) else to
-        with self.guard:
+        with self.runtime:
             offsets = self._current.reset(self.stream.recorder, target)
-            frame = self.guard.commit()
-        self.guard.wait(frame)
+            commit_batch = self.runtime.commit()
+        self.runtime.wait(commit_batch)
         return offsets
 
     def delete(self) -> None:
         """Forget the group, which must have no members."""
-        with self.guard as core:
+        with self.runtime as core:
             self._current.expire(core.now_ms)
-            self.guard.streams.groups.delete(self._group.vhost, self._group.stream, self.name, core.now_ms)
-            frame = self.guard.commit()
-        self.guard.wait(frame)
+            self.runtime.streams.groups.delete(self._group.vhost, self._group.stream, self.name, core.now_ms)
+            commit_batch = self.runtime.commit()
+        self.runtime.wait(commit_batch)

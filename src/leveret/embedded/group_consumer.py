@@ -74,24 +74,24 @@ class GroupConsumer:
 
     def _fetch(self, max_records: int, wait: float) -> list[StreamRecord]:
         """Read, waiting if need be, and stay in the group meanwhile."""
-        guard, stream = self.group.guard, self.group.stream
-        until_ms = guard.clock.now_ms() + milliseconds("wait", wait)
+        runtime, stream = self.group.runtime, self.group.stream
+        until_ms = runtime.clock.now_ms() + milliseconds("wait", wait)
         waiter = ThreadWaiter()
         while True:
             self._stay()
             found = self._read(max_records)
-            now_ms = guard.clock.now_ms()
+            now_ms = runtime.clock.now_ms()
             if found or now_ms >= until_ms:
                 return found
-            with guard:
-                guard.waiters.join(stream.core, waiter)
+            with runtime:
+                runtime.waiters.join(stream.core, waiter)
             try:
                 if all(reader.at_end for reader in self._readers.values()):
                     sign_ms = now_ms + milliseconds("session", self._session / SIGNS_PER_SESSION)
-                    guard.clock.wait(waiter.gate, min(until_ms, sign_ms))
+                    runtime.clock.wait(waiter.gate, min(until_ms, sign_ms))
             finally:
-                with guard.lock:
-                    guard.waiters.leave(stream.anyway, waiter)
+                with runtime.lock:
+                    runtime.waiters.leave(stream.anyway, waiter)
 
     def _read(self, max_records: int) -> list[StreamRecord]:
         """What there is now; the partition that was read last comes last the next time."""

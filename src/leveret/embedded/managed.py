@@ -29,7 +29,7 @@ BROWSE_STEP = 500  # messages that one hold of the lock looks at
 STATES = ("ready", "scheduled", "backing-off", "leased")
 
 
-class View:
+class PeekView:
     """Messages that were looked at, until there are enough of them or of their bytes; the first one always fits."""
 
     def __init__(self, count_max: int, bytes_max: int | None) -> None:
@@ -55,14 +55,14 @@ class View:
 class ManagedQueue:
     """The part of a queue that is about the queue and not about one message."""
 
-    __slots__ = ("__weakref__", "_core", "broker", "guard", "tag")
+    __slots__ = ("__weakref__", "_core", "broker", "runtime", "tag")
 
     def __init__(self, broker: Broker, core: CoreQueue) -> None:
         """Use broker.queue()."""
         self.broker = broker
-        self.guard = broker.guard
+        self.runtime = broker.runtime
         self._core = core
-        self.tag = broker.guard.core.tag
+        self.tag = broker.runtime.core.tag
 
     @property
     def name(self) -> str:
@@ -114,7 +114,7 @@ class ManagedQueue:
 
     def __len__(self) -> int:
         """How many messages are ready to be taken."""
-        with self.guard:
+        with self.runtime:
             return self.core.depth
 
     def __bool__(self) -> bool:
@@ -123,8 +123,8 @@ class ManagedQueue:
 
     def stats(self) -> QueueStats:
         """Its figures."""
-        with self.guard:
-            return queue_stats(self.core, self.guard.waiters.count(self.core))
+        with self.runtime:
+            return queue_stats(self.core, self.runtime.waiters.count(self.core))
 
     def browse(
         self, limit: int = 100, *, state: str = "ready", bytes_max: int | None = None, **conditions: Any
@@ -138,23 +138,23 @@ class ManagedQueue:
         if state not in STATES:
             raise InvalidArgument(f"state is one of {', '.join(STATES)}, not {state!r}")
         chosen = filter_of(self.tag, conditions)
-        view = View(limit, bytes_max)
+        view = PeekView(limit, bytes_max)
         if state == "ready":
             self._browse_ready(view, chosen)
         else:
-            with self.guard:
+            with self.runtime:
                 self._choose(view, browse.holdings(self.core, state), chosen)
         return view.seen
 
-    def _browse_ready(self, view: View, chosen: Filter) -> None:
+    def _browse_ready(self, view: PeekView, chosen: Filter) -> None:
         """Look at what is ready, step by step, so that others get the lock in between."""
         cursor: Cursor | None = ()
         while cursor is not None and not view.full:
-            with self.guard:
+            with self.runtime:
                 found, cursor = browse.ready_after(self.core, cursor, BROWSE_STEP)
                 self._choose(view, found, chosen)
 
-    def _choose(self, view: View, found: list[Held], chosen: Filter) -> None:
+    def _choose(self, view: PeekView, found: list[Held], chosen: Filter) -> None:
         """Look at those that meet the conditions, until that is enough."""
         for held in found:
             if view.full:
@@ -168,18 +168,18 @@ class ManagedQueue:
 
     def cancel(self, message_id: str) -> bool:
         """Remove a message that is scheduled for later; False when it is not."""
-        with self.guard:
+        with self.runtime:
             found = browse.cancel(self.core, parse_id(self.tag, message_id))
-            frame = self.guard.commit()
-        self.guard.wait(frame)
+            commit_batch = self.runtime.commit()
+        self.runtime.wait(commit_batch)
         return found
 
     def purge(self) -> int:
         """Remove everything that is ready; give the number of messages."""
-        with self.guard:
+        with self.runtime:
             count = browse.purge(self.core)
-            frame = self.guard.commit()
-        self.guard.wait(frame)
+            commit_batch = self.runtime.commit()
+        self.runtime.wait(commit_batch)
         return count
 
     def pause(self) -> None:
@@ -192,18 +192,18 @@ class ManagedQueue:
 
     def _pause(self, paused: bool) -> None:
         """Set or lift the pause."""
-        with self.guard as core:
+        with self.runtime as core:
             core.pause_queue(self.core, paused)
-            frame = self.guard.commit()
-        self.guard.wait(frame)
+            commit_batch = self.runtime.commit()
+        self.runtime.wait(commit_batch)
 
     def delete(self, *, if_unused: bool = False, if_empty: bool = False) -> int:
         """Delete the queue with everything in it; give the number of messages that were ready."""
-        with self.guard as core:
+        with self.runtime as core:
             count = core.delete_queue(self.core, if_unused=if_unused, if_empty=if_empty)
-            self.guard.waiters.wake_all([self._core.id])
-            frame = self.guard.commit()
-        self.guard.wait(frame)
+            self.runtime.waiters.wake_all([self._core.id])
+            commit_batch = self.runtime.commit()
+        self.runtime.wait(commit_batch)
         return count
 
     def redrive(
@@ -222,10 +222,10 @@ class ManagedQueue:
         """
         target = to.name if isinstance(to, ManagedQueue) else to
         chosen = filter_of(self.tag, conditions)
-        return Redrive(self.guard, self.core, target, chosen, limit, rate, dry_run).run(progress)
+        return Redrive(self.runtime, self.core, target, chosen, limit, rate, dry_run).run(progress)
 
     def discard(self, *, limit: int | None = None, dry_run: bool = False, **conditions: Any) -> int:
         """Remove the ready messages that meet conditions, those of browse; give their number. A dry run only counts."""
         if not any(value is not None for value in conditions.values()):
             raise InvalidArgument("discard wants a condition: purge() removes everything")
-        return Discard(self.guard, self.core, filter_of(self.tag, conditions), limit, dry_run).run()
+        return Discard(self.runtime, self.core, filter_of(self.tag, conditions), limit, dry_run).run()

@@ -57,7 +57,7 @@ def in_trace(message: Outgoing) -> Outgoing:
     return message if headers is message.headers else message._replace(headers=headers)
 
 
-class Prepared(NamedTuple):
+class PreparedMessage(NamedTuple):
     """A message ready for the core, but for the time."""
 
     properties: Properties
@@ -85,7 +85,7 @@ class Prepared(NamedTuple):
         return content(self.properties, self.data)
 
 
-def prepare(message: Outgoing, bytes_max: int, policy: QueuePolicy | None = None) -> Prepared:
+def prepare(message: Outgoing, bytes_max: int, policy: QueuePolicy | None = None) -> PreparedMessage:
     """Check and convert everything that needs no lock; the policy of a single queue says how it de-duplicates."""
     content_type, data = encode(message.body)
     check_size(len(data), bytes_max)
@@ -99,7 +99,7 @@ def prepare(message: Outgoing, bytes_max: int, policy: QueuePolicy | None = None
     )
     if properties.headers:
         check_headers(*content(properties, b""))
-    return Prepared(
+    return PreparedMessage(
         properties,
         data,
         priority=message.priority or 0,

@@ -1,7 +1,8 @@
 """What a worker has done: the ids of handled messages, durable, so that a redelivery is not handled again.
 
 The memory is the de-duplication of a companion queue, "<queue>.processed", that never holds a message: its keys are
-journaled, kept for WINDOW_S and forgotten as those of every queue. The key and the acknowledgement are of one frame.
+journaled, kept for WINDOW_S and forgotten as those of every queue. The key and the acknowledgement are of one commit
+batch.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Processed:
 
     def knows(self, message_id: str) -> bool:
         """The same, by the id of the message."""
-        with self._source.guard:
+        with self._source.runtime:
             return self._memory.core.duplicate_of(self._key(message_id)) is not None
 
     def finish(self, message: Message) -> None:
@@ -48,14 +49,14 @@ class Processed:
 
         Returns when that is durable: a crash repeats at most the message at hand.
         """
-        frame = 0
+        commit_batch = 0
         try:
-            with self._source.guard as core:
+            with self._source.runtime as core:
                 self.remember(core, message.id, message.seq)
-                frame = self._source.guard.commit()
+                commit_batch = self._source.runtime.commit()
                 self._source.core.ack(message.held, message.lease)
         finally:
-            self._source.guard.wait(frame)
+            self._source.runtime.wait(commit_batch)
 
     def remember(self, core: Core, message_id: str, seq: int) -> None:
         """Remember a handled message. Under the lock."""

@@ -1,7 +1,7 @@
 """A queue as its users see it: send, receive, settle, each for threads and for asyncio.
 
 `send` returns when the message is durable. `ack`, `nack`, `extend` and `reject` do not wait for the disk: they are
-committed with the next frame, at the latest after some milliseconds; `broker.flush()` waits for them.
+committed with the next commit batch, at the latest after some milliseconds; `broker.flush()` waits for them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from leveret.embedded.consumer import Subscription
 from leveret.embedded.declare import milliseconds
 from leveret.embedded.managed import ManagedQueue
 from leveret.embedded.message import Message, ack_all, all_bytes, ids, wrap
-from leveret.embedded.outgoing import Outgoing, Prepared, in_trace, prepare
+from leveret.embedded.outgoing import Outgoing, PreparedMessage, in_trace, prepare
 from leveret.embedded.processed import Processed, memory_of
 from leveret.embedded.worker import Handler, Worker
 from leveret.observability.propagation import traced
@@ -31,7 +31,7 @@ from leveret.runtime.waiters import TaskWaiter, ThreadWaiter, Waiter
 from leveret.storage.blobs import body_bytes
 
 RECEIVE_MAX = 10_000  # messages that one call takes: a lease costs memory and a timer
-SEND_MANY_MAX = 100_000  # messages of one call are one frame of the journal
+SEND_MANY_MAX = 100_000  # messages of one call are one commit batch of the journal
 FOREVER_S = TIME_MS_MAX // 1000
 
 
@@ -88,8 +88,8 @@ class Queue(ManagedQueue):
     ) -> str:
         """Put a message into the queue; give its id once it is durable."""
         message = Outgoing(body, priority, delay, ttl, group, dedup_id, traced(headers), properties)
-        frame, sent = self._send_plain(message) or self._send(self._prepare(message))
-        self.guard.wait(frame)
+        commit_batch, sent = self._send_plain(message) or self._send(self._prepare(message))
+        self.runtime.wait(commit_batch)
         return sent
 
     async def asend(self, body: Any, **options: Any) -> str:
@@ -98,12 +98,14 @@ class Queue(ManagedQueue):
         done = self.post(message)
         if done is None:
             done = await asyncio.to_thread(self._send, self._prepare(message))
-        frame, sent = done
-        await self.guard.wait_async(frame)
+        commit_batch, sent = done
+        await self.runtime.wait_async(commit_batch)
         return sent
 
     def post(self, message: Outgoing) -> tuple[int, str] | None:
-        """Send without waiting: the frame to wait for, and the id. None for a large one: storing it takes time."""
+        """Send without waiting: the commit batch to wait for, and the id. None for a large one: storing it takes
+        time.
+        """
         done = self._send_plain(message)
         if done is None:
             prepared = self._prepare(message)
@@ -116,8 +118,8 @@ class Queue(ManagedQueue):
         Gives their ids; None for one that a full queue refused.
         """
         batch, options = _batch(bodies, options)
-        frame, sent = self._send_bytes(batch, options) or self._send_many(self._prepare_many(batch, options))
-        self.guard.wait(frame)
+        commit_batch, sent = self._send_bytes(batch, options) or self._send_many(self._prepare_many(batch, options))
+        self.runtime.wait(commit_batch)
         return sent
 
     async def asend_many(self, bodies: Iterable[Any], **options: Any) -> list[str | None]:
@@ -126,8 +128,8 @@ class Queue(ManagedQueue):
         done = self.post_many(batch, **options)
         if done is None:
             done = await asyncio.to_thread(self._send_many, self._prepare_many(batch, options))
-        frame, sent = done
-        await self.guard.wait_async(frame)
+        commit_batch, sent = done
+        await self.runtime.wait_async(commit_batch)
         return sent
 
     def post_many(self, batch: list[Any], **options: Any) -> tuple[int, list[str | None]] | None:
@@ -142,18 +144,20 @@ class Queue(ManagedQueue):
         """Send bodies that all have this content header; None when one of them is large, or compared with others."""
         if self._core.policy.content_dedup or not all_bytes(bodies, self._plain_bytes_max):
             return None
-        with self.guard as core:
+        with self.runtime as core:
             numbers = core.send_many(self.core, header, bodies)
-            return self.guard.commit(), numbers
+            return self.runtime.commit(), numbers
 
-    def post_prepared(self, batch: list[Prepared]) -> tuple[int, list[int]] | None:
-        """The same for messages that were checked: the frame to wait for, and their numbers, 0 for a refused one."""
+    def post_prepared(self, batch: list[PreparedMessage]) -> tuple[int, list[int]] | None:
+        """The same for messages that were checked: the commit batch to wait for, and their numbers, 0 for a refused
+        one.
+        """
         return None if any(map(self._is_large, batch)) else self._enter(batch)
 
-    def send_prepared(self, batch: list[Prepared]) -> list[int]:
+    def send_prepared(self, batch: list[PreparedMessage]) -> list[int]:
         """Send such messages, also large ones, and return when they are durable."""
-        frame, numbers = self._publish(batch)
-        self.guard.wait(frame)
+        commit_batch, numbers = self._publish(batch)
+        self.runtime.wait(commit_batch)
         return numbers
 
     def _send_plain(self, message: Outgoing) -> tuple[int, str] | None:
@@ -163,74 +167,76 @@ class Queue(ManagedQueue):
         content_type, data = encode(message.body)
         if len(data) > self._plain_bytes_max:
             return None
-        with self.guard as core:
+        with self.runtime as core:
             seq = core.send_many(self.core, HEADERS[content_type], [data])[0]
-            frame = self.guard.commit()
-        return self._sent(frame, seq)
+            commit_batch = self.runtime.commit()
+        return self._sent(commit_batch, seq)
 
-    def _send(self, prepared: Prepared) -> tuple[int, str]:
-        """Hand one message to the core; give the frame to wait for and the id."""
-        frame, numbers = self._publish([prepared])
-        return self._sent(frame, numbers[0])
+    def _send(self, prepared: PreparedMessage) -> tuple[int, str]:
+        """Hand one message to the core; give the commit batch to wait for and the id."""
+        commit_batch, numbers = self._publish([prepared])
+        return self._sent(commit_batch, numbers[0])
 
-    def _sent(self, frame: int, seq: int) -> tuple[int, str]:
+    def _sent(self, commit_batch: int, seq: int) -> tuple[int, str]:
         """The outcome of sending one message."""
         if seq == 0:
             raise QueueFull(f"queue '{self.name}' is at its limit: let consumers work, or raise max_length")
-        return frame, format_id(self.tag, seq)
+        return commit_batch, format_id(self.tag, seq)
 
     def _send_bytes(self, batch: list[Any], options: dict[str, Any]) -> tuple[int, list[str | None]] | None:
         """The short way of small bodies that are bytes; None for others."""
         if options or self._core.policy.content_dedup or not all_bytes(batch, self._plain_bytes_max):
             return None
-        with self.guard as core:
+        with self.runtime as core:
             numbers = core.send_many(self.core, HEADERS[BYTES_TYPE], batch)
-            frame = self.guard.commit()
-        return frame, ids(self.tag, numbers)
+            commit_batch = self.runtime.commit()
+        return commit_batch, ids(self.tag, numbers)
 
-    def _send_many(self, prepared: list[Prepared]) -> tuple[int, list[str | None]]:
+    def _send_many(self, prepared: list[PreparedMessage]) -> tuple[int, list[str | None]]:
         """Hand many messages to the core."""
-        frame, numbers = self._publish(prepared)
-        return frame, ids(self.tag, numbers)
+        commit_batch, numbers = self._publish(prepared)
+        return commit_batch, ids(self.tag, numbers)
 
-    def _prepare(self, message: Outgoing) -> Prepared:
+    def _prepare(self, message: Outgoing) -> PreparedMessage:
         """Check and convert a message."""
         policy = self._core.policy
         return prepare(message, policy.max_message_bytes or self.broker.options.message_bytes_max, policy)
 
-    def _prepare_many(self, batch: list[Any], options: dict[str, Any]) -> list[Prepared]:
+    def _prepare_many(self, batch: list[Any], options: dict[str, Any]) -> list[PreparedMessage]:
         """Check and convert many messages."""
         messages = (body if isinstance(body, Outgoing) else Outgoing(body, **options) for body in batch)
         return [self._prepare(message) for message in messages]
 
-    def _is_large(self, prepared: Prepared) -> bool:
+    def _is_large(self, prepared: PreparedMessage) -> bool:
         """Whether the body of a message goes to the blob store, which takes time."""
         return self._core.durable and self.broker.is_large(prepared)
 
-    def _publish(self, messages: list[Prepared]) -> tuple[int, list[int]]:
-        """Put large bodies away, publish everything in one frame; give that and the numbers, 0 where it was full."""
+    def _publish(self, messages: list[PreparedMessage]) -> tuple[int, list[int]]:
+        """Put large bodies away, publish everything in one commit batch; give that and the numbers, 0 where it was
+        full.
+        """
         if not any(self._is_large(each) for each in messages):
             return self._enter(messages)
-        stored: list[Prepared] = []
+        stored: list[PreparedMessage] = []
         try:
             for each in messages:
                 stored.append(self.broker.put_away(each) if self._is_large(each) else each)
             return self._enter(stored)
         finally:
-            with self.guard.lock:
+            with self.runtime.lock:
                 for each in stored:
                     self.broker.drop_unused(each)
 
-    def _enter(self, messages: list[Prepared]) -> tuple[int, list[int]]:
+    def _enter(self, messages: list[PreparedMessage]) -> tuple[int, list[int]]:
         """Hand messages to the core."""
-        with self.guard as core:
+        with self.runtime as core:
             queue = self.core
             numbers = []
             for message in messages:
                 wire, header_len = message.wire()
                 options = message.options(core.now_ms)
                 numbers.append(core.publish([queue], queue.route, wire, header_len, **options))
-            return self.guard.commit(), numbers
+            return self.runtime.commit(), numbers
 
     @property
     def _plain_bytes_max(self) -> int:
@@ -244,12 +250,12 @@ class Queue(ManagedQueue):
         """Take up to `count` messages; when there is none, wait up to `wait` seconds for the first."""
         lease_ms = self.lease_of(count, visibility_timeout)
         waiter = None
-        with self.guard as core:
+        with self.runtime as core:
             taken = wrap(self, self.core.take(count, lease_ms))
             if not taken and wait > 0:
                 waiter = ThreadWaiter()
                 until_ms = core.now_ms + milliseconds("wait", wait)
-                self.guard.waiters.join(self._core, waiter)
+                self.runtime.waiters.join(self._core, waiter)
         if waiter is None:
             return taken
         return self._wait(waiter, until_ms, count, lease_ms)
@@ -257,28 +263,28 @@ class Queue(ManagedQueue):
     def take_waiting(self, waiter: ThreadWaiter) -> list[Message]:
         """Take one message, however long it takes to come; nothing when the waiter is stopped."""
         taken = self.take_or_join(waiter, 1, None)
-        return taken or self._wait(waiter, self.guard.clock.now_ms() + TIME_MS_MAX, 1, None)
+        return taken or self._wait(waiter, self.runtime.clock.now_ms() + TIME_MS_MAX, 1, None)
 
     def take(self, count: int, lease_ms: int | None, bytes_max: int = 0, consumer: str | None = None) -> list[Message]:
         """Take what there is, as much as one answer may have; `consumer` is who the journal says that it was."""
-        with self.guard:
+        with self.runtime:
             return wrap(self, self.core.take(count, lease_ms, consumer, bytes_max, body_bytes))
 
     def take_or_join(
         self, waiter: Waiter, count: int, lease_ms: int | None, bytes_max: int = 0, consumer: str | None = None
     ) -> list[Message]:
         """Take what there is; when there is nothing, let the waiter be woken when there is."""
-        with self.guard:
+        with self.runtime:
             taken = wrap(self, self.core.take(count, lease_ms, consumer, bytes_max, body_bytes))
             if not taken:
-                self.guard.waiters.join(self._core, waiter)
+                self.runtime.waiters.join(self._core, waiter)
         return taken
 
     def _wait(self, waiter: ThreadWaiter, until_ms: int, count: int, lease_ms: int | None) -> list[Message]:
         """Sleep until there is something to take, or it is time to give up."""
         try:
             while True:
-                in_time = self.guard.clock.wait(waiter.gate, until_ms)
+                in_time = self.runtime.clock.wait(waiter.gate, until_ms)
                 taken = self.look_again(waiter, count, lease_ms)
                 if taken or not in_time or waiter.stopped:
                     return taken
@@ -291,17 +297,17 @@ class Queue(ManagedQueue):
         """The same as receive, for asyncio."""
         lease_ms = self.lease_of(count, visibility_timeout)
         waiter = None
-        with self.guard as core:
+        with self.runtime as core:
             taken = wrap(self, self.core.take(count, lease_ms))
             if not taken and wait > 0:
                 waiter = TaskWaiter()
                 until_ms = core.now_ms + milliseconds("wait", wait)
-                self.guard.waiters.join(self._core, waiter)
+                self.runtime.waiters.join(self._core, waiter)
         if waiter is None:
             return taken
         try:
             while True:
-                in_time = await waiter.wait(max(0, until_ms - self.guard.clock.now_ms()) / 1000)
+                in_time = await waiter.wait(max(0, until_ms - self.runtime.clock.now_ms()) / 1000)
                 taken = self.look_again(waiter, count, lease_ms)
                 if taken or not in_time:
                     return taken
@@ -312,16 +318,16 @@ class Queue(ManagedQueue):
         self, waiter: Waiter, count: int, lease_ms: int | None, bytes_max: int = 0, consumer: str | None = None
     ) -> list[Message]:
         """Take what there is after waking up; wait on when another was quicker."""
-        with self.guard:
+        with self.runtime:
             taken = wrap(self, self.core.take(count, lease_ms, consumer, bytes_max, body_bytes))
             if not taken:
-                self.guard.waiters.rejoin(self._core, waiter)
+                self.runtime.waiters.rejoin(self._core, waiter)
             return taken
 
     def leave(self, waiter: Waiter) -> None:
         """Stop waiting."""
-        with self.guard.lock:
-            self.guard.waiters.leave(self._core, waiter)
+        with self.runtime.lock:
+            self.runtime.waiters.leave(self._core, waiter)
 
     def lease_of(self, count: int, visibility_timeout: float | None) -> int | None:
         """How long messages are taken for; None: as long as the queue says."""
@@ -350,13 +356,13 @@ class Queue(ManagedQueue):
 
     def settle(self, message: Message, verb: str, value: Any = None) -> None:
         """End or extend the lease of a message; the verbs of Message come here."""
-        with self.guard as core:
+        with self.runtime as core:
             SETTLE[verb](core, self.core, message.held, message.lease, value)
 
     def _settle_receipt(self, receipt: str, verb: str, value: Any = None) -> None:
         """The same for a receipt."""
         seq, lease = self.broker.receipts.read(self._core.id, receipt)
-        with self.guard as core:
+        with self.runtime as core:
             SETTLE[verb](core, self.core, self.core.find_lease(seq, lease), lease, value)
 
     def receipt_of(self, message: Message) -> str:
@@ -382,7 +388,7 @@ class Queue(ManagedQueue):
     def ack_many(self, messages: Iterable[Message]) -> None:
         """Done with all these messages; those whose lease had ended are named by InvalidReceipt after the others."""
         batch = list(messages)
-        with self.guard:
+        with self.runtime:
             late = ack_all(self.core, batch)
         if late:
             raise InvalidReceipt(
@@ -414,11 +420,11 @@ class Queue(ManagedQueue):
     @property
     def clock(self) -> Clock:
         """What tells the time to workers."""
-        return self.guard.clock
+        return self.runtime.clock
 
     def flush(self) -> None:
         """Return when everything that was done until now is durable."""
-        self.guard.flush()
+        self.runtime.flush()
 
     def processed(self, name: str) -> Processed:
         """What workers of that name have done."""

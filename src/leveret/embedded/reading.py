@@ -10,7 +10,7 @@ from leveret.core.errors import InvalidArgument
 from leveret.embedded.declare import milliseconds
 from leveret.embedded.records import StreamRecord
 from leveret.runtime.waiters import TaskWaiter, ThreadWaiter, Waiter
-from leveret.storage.stream.blocks import Record
+from leveret.storage.stream.blocks import StoredRecord
 from leveret.storage.stream.starts import Start
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ class StreamReader:
         wanted = None if filters is None else [value.encode() for value in filters]
         log = stream.recorder.logs[partition]
         self._stream = stream
-        self._reader = log.reader(log.find(start, stream.guard.clock.now_ms()), wanted, match_unfiltered)
-        self._ahead: list[Record] = []
+        self._reader = log.reader(log.find(start, stream.runtime.clock.now_ms()), wanted, match_unfiltered)
+        self._ahead: list[StoredRecord] = []
         """What was read and not given yet, the next one last."""
         self.partition = partition
 
@@ -56,7 +56,7 @@ class StreamReader:
         found = self._take(max_records, max_bytes)
         if found or wait <= 0:
             return found
-        clock = self._stream.guard.clock
+        clock = self._stream.runtime.clock
         until_ms = clock.now_ms() + milliseconds("wait", wait)
         waiter = ThreadWaiter()
         in_time = True
@@ -77,7 +77,7 @@ class StreamReader:
         found = self._take(max_records, max_bytes)
         if found or wait <= 0:
             return found
-        clock = self._stream.guard.clock
+        clock = self._stream.runtime.clock
         until_ms = clock.now_ms() + milliseconds("wait", wait)
         waiter = TaskWaiter()
         in_time = True
@@ -109,16 +109,16 @@ class StreamReader:
 
     def _join(self, waiter: Waiter) -> None:
         """Be woken when the stream has grown."""
-        guard = self._stream.guard
-        with guard:
-            guard.waiters.leave(self._stream.core, waiter)
-            guard.waiters.join(self._stream.core, waiter)
+        runtime = self._stream.runtime
+        with runtime:
+            runtime.waiters.leave(self._stream.core, waiter)
+            runtime.waiters.join(self._stream.core, waiter)
 
     def _leave(self, waiter: Waiter) -> None:
         """Stop waiting."""
-        guard = self._stream.guard
-        with guard.lock:
-            guard.waiters.leave(self._stream.anyway, waiter)
+        runtime = self._stream.runtime
+        with runtime.lock:
+            runtime.waiters.leave(self._stream.anyway, waiter)
 
     def close(self) -> None:
         """Let go of the file."""

@@ -8,7 +8,7 @@ from typing import Any
 from leveret.core.message import Message, restored
 from leveret.core.properties import Properties
 from leveret.runtime.bodies import decode
-from leveret.storage.stream.blocks import Record
+from leveret.storage.stream.blocks import StoredRecord
 from leveret.storage.stream.recorder import KEY
 
 Place = int | str | datetime
@@ -20,7 +20,7 @@ class StreamRecord:
 
     __slots__ = ("_message", "_record", "partition")
 
-    def __init__(self, partition: int, record: Record) -> None:
+    def __init__(self, partition: int, record: StoredRecord) -> None:
         """Show what was read."""
         self.partition = partition
         self._record = record

@@ -17,7 +17,7 @@ from leveret.core.streams import Recorder
 from leveret.embedded.declare import milliseconds
 from leveret.embedded.group import Group
 from leveret.embedded.message import all_bytes
-from leveret.embedded.outgoing import Outgoing, Prepared, in_trace, prepare
+from leveret.embedded.outgoing import Outgoing, PreparedMessage, in_trace, prepare
 from leveret.embedded.reading import StreamReader
 from leveret.embedded.records import Place, StreamRecord
 from leveret.runtime.bodies import BYTES_TYPE, HEADERS
@@ -104,12 +104,12 @@ class Stream:
     wait has a twin for asyncio with an "a" in front: asend, aread.
     """
 
-    __slots__ = ("__weakref__", "_core", "broker", "guard")
+    __slots__ = ("__weakref__", "_core", "broker", "runtime")
 
     def __init__(self, broker: Broker, core: CoreQueue) -> None:
         """Use broker.stream()."""
         self.broker = broker
-        self.guard = broker.guard
+        self.runtime = broker.runtime
         self._core = core
 
     def __repr__(self) -> str:
@@ -163,30 +163,30 @@ class Stream:
         With a `producer` and its `sequence`, which rises, what was sent before is not appended again. Readers may ask
         for records of one `filter` value.
         """
-        frame, sent = self.post([self.prepare(body, headers, properties, key, producer, sequence, filter)])
-        self.guard.wait(frame)
+        commit_batch, sent = self.post([self.prepare(body, headers, properties, key, producer, sequence, filter)])
+        self.runtime.wait(commit_batch)
         return sent[0]
 
     async def asend(self, body: Any, **options: Any) -> Appended:
         """The same as send, for asyncio."""
-        frame, sent = self.post_many([body], **options)
-        await self.guard.wait_async(frame)
+        commit_batch, sent = self.post_many([body], **options)
+        await self.runtime.wait_async(commit_batch)
         return sent[0]
 
     def send_many(self, bodies: Iterable[Any], **options: Any) -> list[Appended]:
         """Append many records with the same options, in one commit; say where they are."""
-        frame, sent = self.post_many(bodies, **options)
-        self.guard.wait(frame)
+        commit_batch, sent = self.post_many(bodies, **options)
+        self.runtime.wait(commit_batch)
         return sent
 
     async def asend_many(self, bodies: Iterable[Any], **options: Any) -> list[Appended]:
         """The same as send_many, for asyncio."""
-        frame, sent = self.post_many(bodies, **options)
-        await self.guard.wait_async(frame)
+        commit_batch, sent = self.post_many(bodies, **options)
+        await self.runtime.wait_async(commit_batch)
         return sent
 
     def post_many(self, bodies: Iterable[Any], **options: Any) -> tuple[int, list[Appended]]:
-        """Append without waiting: the frame to wait for, and where they are. A `sequence` counts on for each."""
+        """Append without waiting: the commit batch to wait for, and where they are. A `sequence` counts on for each."""
         batch = list(bodies)
         if len(batch) > SEND_MANY_MAX:
             raise InvalidArgument(f"send_many takes {SEND_MANY_MAX} records at a time, not {len(batch)}")
@@ -214,7 +214,7 @@ class Stream:
         producer: str | None = None,
         sequence: int | None = None,
         filter: str | None = None,
-    ) -> Prepared:
+    ) -> PreparedMessage:
         """Check and convert a record; what concerns the stream travels in headers, as with every other protocol."""
         if (producer is None) != (sequence is None):
             raise InvalidArgument("a producer numbers its records: give both producer and sequence, or neither")
@@ -225,23 +225,23 @@ class Stream:
         outgoing = in_trace(Outgoing(body, headers=told or None, properties=properties))
         return prepare(outgoing, self._bytes_max)
 
-    def post(self, records: list[Prepared]) -> tuple[int, list[Appended]]:
-        """Append records without waiting: the frame to wait for, and where they are."""
+    def post(self, records: list[PreparedMessage]) -> tuple[int, list[Appended]]:
+        """Append records without waiting: the commit batch to wait for, and where they are."""
         wires = [record.wire() for record in records]
-        with self.guard as core:
+        with self.runtime as core:
             queue, recorder = self.core, self.recorder
             sent = []
             for wire, header_len in wires:
                 core.publish([queue], queue.route, wire, header_len)
                 sent.append(Appended(recorder.partition, None if recorder.repeated else recorder.offset))
-            return self.guard.commit(), sent
+            return self.runtime.commit(), sent
 
     def _append_plain(self, bodies: list[bytes]) -> tuple[int, list[Appended]]:
         """The short way of records that are nothing but bytes, in a stream of one partition."""
-        with self.guard as core:
+        with self.runtime as core:
             first = self.recorder.logs[0].next_offset
             core.send_many(self.core, HEADERS[BYTES_TYPE], bodies)
-            return self.guard.commit(), [Appended(0, first + place) for place in range(len(bodies))]
+            return self.runtime.commit(), [Appended(0, first + place) for place in range(len(bodies))]
 
     # Reading
 
@@ -324,9 +324,9 @@ class Stream:
 
     def stats(self) -> StreamStats:
         """Its figures."""
-        with self.guard:
+        with self.runtime:
             queue = self.core
-            waiters = self.guard.waiters.count(queue)
+            waiters = self.runtime.waiters.count(queue)
             published, consumers = queue.counts["published"], len(queue.consumers or ())
         partitions = partition_stats(queue.recorder)
         return StreamStats(
@@ -350,23 +350,23 @@ class Stream:
 
     def group(self, name: str) -> Group:
         """The consumer group of that name, made if need be: readers that share the partitions among them."""
-        with self.guard:
-            group = self.guard.streams.groups.declare(self.core.vhost, self.name, name, self.partitions)
-            frame = self.guard.commit()
-        self.guard.wait(frame)
+        with self.runtime:
+            group = self.runtime.streams.groups.declare(self.core.vhost, self.name, name, self.partitions)
+            commit_batch = self.runtime.commit()
+        self.runtime.wait(commit_batch)
         return Group(self, group)
 
     def groups(self) -> list[Group]:
         """Every group that reads this stream, by name."""
-        with self.guard:
-            found = self.guard.streams.groups.of(self.core.vhost, self.name)
+        with self.runtime:
+            found = self.runtime.streams.groups.of(self.core.vhost, self.name)
         return [Group(self, each) for each in found]
 
     def delete(self) -> int:
         """Delete the stream with everything in it, and its groups; give the number of records."""
-        with self.guard as core:
+        with self.runtime as core:
             count = core.delete_queue(self.core)
-            self.guard.waiters.wake_all([self._core.id])
-            frame = self.guard.commit()
-        self.guard.wait(frame)
+            self.runtime.waiters.wake_all([self._core.id])
+            commit_batch = self.runtime.commit()
+        self.runtime.wait(commit_batch)
         return count

@@ -19,7 +19,7 @@ from typing import Any, Protocol, Self
 
 from leveret.core.errors import BrokerClosed, InvalidArgument, InvalidReceipt, LeveretError, QueueNotFound, Unreachable
 from leveret.observability.propagation import processing
-from leveret.runtime.leases import Extender, Job, Leased
+from leveret.runtime.leases import Extender, Leased, LeasedMessage
 from leveret.runtime.signals import DRAIN
 from leveret.runtime.waiters import ThreadWaiter
 
@@ -29,7 +29,7 @@ Handler = Callable[[Any], Any]
 _log = logging.getLogger("leveret.worker")
 
 
-class Memory(Protocol):
+class ProcessedMemory(Protocol):
     """What remembers the messages that were handled."""
 
     def has(self, message: Any) -> bool:
@@ -46,13 +46,13 @@ class Source(Leased, Protocol):
     def name(self) -> str:
         """Its name."""
 
-    def take_waiting(self, waiter: ThreadWaiter) -> Sequence[Job]:
+    def take_waiting(self, waiter: ThreadWaiter) -> Sequence[LeasedMessage]:
         """Take a message, however long it takes to come; nothing when the waiter is stopped."""
 
     def flush(self) -> None:
         """Return when what was done is durable."""
 
-    def processed(self, name: str) -> Memory:
+    def processed(self, name: str) -> ProcessedMemory:
         """The memory of workers of that name."""
 
 
@@ -161,7 +161,7 @@ class Worker:
             self.stop_soon()
             _log.exception("a worker of queue %r stops", self._source.name)
 
-    def _work(self, message: Job) -> None:
+    def _work(self, message: LeasedMessage) -> None:
         """Handle one message and settle it."""
         if self._processed is not None and self._processed.has(message):
             self._settle(message, message.ack)
@@ -179,7 +179,7 @@ class Worker:
         finally:
             self._extender.release(message)
 
-    def _call(self, message: Job) -> None:
+    def _call(self, message: LeasedMessage) -> None:
         """Run the handler, on the loop if it is a coroutine function."""
         with processing(self._source.name, message.id, message.headers):
             if self._loop is None:
@@ -187,12 +187,12 @@ class Worker:
             else:
                 asyncio.run_coroutine_threadsafe(self._handler(message), self._loop).result()
 
-    def _finish(self, message: Job) -> Callable[[], None]:
+    def _finish(self, message: LeasedMessage) -> Callable[[], None]:
         """What settles a handled message."""
         processed = self._processed
         return message.ack if processed is None else lambda: processed.finish(message)
 
-    def _settle(self, message: Job, verb: Callable[[], None]) -> None:
+    def _settle(self, message: LeasedMessage, verb: Callable[[], None]) -> None:
         """Settle a message; the handler may have done so itself, or its lease may have ended."""
         try:
             verb()

@@ -19,18 +19,18 @@ NAME = "staging"
 PAGE = 1_000  # messages that are looked at in one go
 
 
-class Shelf:
+class BlobFolder:
     """Named files of a broker; those that write, read and remove wait for its store."""
 
     encrypts = True  # a blob is, if there are keys
 
     def __init__(self, broker: Broker) -> None:
         """Find what is there."""
-        assert broker.guard.large is not None, "a broker in memory has nowhere to stage"
-        self._guard = broker.guard
-        self._large = broker.guard.large
+        assert broker.runtime.large is not None, "a broker in memory has nowhere to stage"
+        self._runtime = broker.runtime
+        self._large = broker.runtime.large
         self._kept: dict[str, tuple[int, bytes]] = {}  # the number of a message, and the pointer in it
-        with self._guard as core:
+        with self._runtime as core:
             queue = _queue(core)
             cursor: browse.Cursor | None = ()
             while cursor is not None:
@@ -53,8 +53,8 @@ class Shelf:
 
     def write(self, name: str, *parts: bytes) -> None:
         """Have a file durably, in the place of the one that has its name."""
-        pointer = self._large.put(b"".join(parts), self._guard.clock.now_ms())
-        with self._guard as core:
+        pointer = self._large.put(b"".join(parts), self._runtime.clock.now_ms())
+        with self._runtime as core:
             queue = _queue(core)
             try:
                 seq = core.publish([queue], queue.route, *content(Properties(message_id=name), pointer), blob=True)
@@ -64,15 +64,15 @@ class Shelf:
             if name in self._kept:
                 browse.ack_waiting(queue, self._kept[name][0])
             self._kept[name] = seq, pointer
-            frame = self._guard.commit()
-        self._guard.wait(frame)
+            commit_batch = self._runtime.commit()
+        self._runtime.wait(commit_batch)
 
     def unlink(self, name: str) -> None:
         """Remove a file."""
-        with self._guard as core:
+        with self._runtime as core:
             browse.ack_waiting(_queue(core), self._known(name)[0])
             del self._kept[name]
-            self._guard.commit()
+            self._runtime.commit()
 
     def _known(self, name: str) -> tuple[int, bytes]:
         if name not in self._kept:

@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 cdef class Texts:
-    cdef bytes piece                # whose bytes the others point to
+    cdef bytes row_group                # whose bytes the others point to
     cdef const uint8_t* flags       # NULL: every row has a text
     cdef const uint8_t* offsets
     cdef const uint8_t* texts
@@ -14,7 +14,7 @@ cdef class Texts:
     cdef const uint8_t* find(self, Py_ssize_t row, uint32_t* size) noexcept
 
 cdef class Numbers:
-    cdef bytes piece
+    cdef bytes row_group
     cdef const uint8_t* numbers
     cdef Py_ssize_t rows
     cdef readonly int64_t least     # of those that are there; 0 without any

@@ -18,13 +18,13 @@ cdef int64_t NOTHING = -<int64_t>0x7FFFFFFFFFFFFFFF - 1
 cdef class Texts:
     """A text for each row; only a column whose offsets are `rising` may be read."""
 
-    def __init__(self, bytes piece not None, Py_ssize_t at, Py_ssize_t size, Py_ssize_t rows, bint gapped) -> None:
+    def __init__(self, bytes row_group not None, Py_ssize_t at, Py_ssize_t size, Py_ssize_t rows, bint gapped) -> None:
         """Take so many bytes of a piece; the caller knows that they have room for the offsets."""
         cdef Py_ssize_t flags_bytes = (rows + 7) // 8 if gapped else 0
         cdef Py_ssize_t head_bytes = flags_bytes + (rows + 1) * OFFSET_BYTES
-        cdef const uint8_t* data = <const uint8_t*>PyBytes_AS_STRING(piece) + at
-        assert at >= 0 and rows >= 0 and head_bytes <= size <= len(piece) - at, "it was looked at before"
-        self.piece = piece
+        cdef const uint8_t* data = <const uint8_t*>PyBytes_AS_STRING(row_group) + at
+        assert at >= 0 and rows >= 0 and head_bytes <= size <= len(row_group) - at, "it was looked at before"
+        self.row_group = row_group
         self.flags = data if gapped else NULL
         self.offsets = data + flags_bytes
         self.texts = data + head_bytes
@@ -86,14 +86,14 @@ cdef class Texts:
 cdef class Numbers:
     """A number for each row, or nothing."""
 
-    def __init__(self, bytes piece not None, Py_ssize_t at, Py_ssize_t rows) -> None:
+    def __init__(self, bytes row_group not None, Py_ssize_t at, Py_ssize_t rows) -> None:
         """Take the numbers that lie there in a piece."""
         cdef int64_t number
         cdef Py_ssize_t row
         cdef bint found = False
-        assert at >= 0 and rows >= 0 and rows * NUMBER_BYTES <= len(piece) - at, "it was looked at before"
-        self.piece = piece
-        self.numbers = <const uint8_t*>PyBytes_AS_STRING(piece) + at
+        assert at >= 0 and rows >= 0 and rows * NUMBER_BYTES <= len(row_group) - at, "it was looked at before"
+        self.row_group = row_group
+        self.numbers = <const uint8_t*>PyBytes_AS_STRING(row_group) + at
         self.rows = rows
         for row in range(rows):
             if self.find(row, &number):

@@ -1,8 +1,8 @@
-"""The ledger of sinks: which batches were decided on, how far each is published, and which were.
+"""The commit log of sinks: which batches were decided on, how far each is published, and which were.
 
 A decision names the parts that won. From the moment that it is durable the batch is to be published, whatever happens.
-How far it is stands in the frame with the messages themselves, so that a crash neither loses nor doubles one of them.
-All of it are definitions of the core, to be used under its lock.
+How far it is stands in the commit batch with the messages themselves, so that a crash neither loses nor doubles one of
+them. All of it are definitions of the core, to be used under its lock.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class Sink(NamedTuple):
     name: str
 
 
-class Share(NamedTuple):
+class CommittedPart(NamedTuple):
     """A staged part of a batch: its name and the number of its pieces."""
 
     part: str
-    pieces: int
+    row_groups: int
 
 
 @dataclass(slots=True)
-class Batch:
+class IngestBatch:
     """A batch that was decided on; `shares` are there until all of it is published."""
 
     sink: Sink
@@ -47,7 +47,7 @@ class Batch:
     decided_ms: int
     origin: str = ""
     once: bool = False
-    shares: tuple[Share, ...] = ()
+    shares: tuple[CommittedPart, ...] = ()
     done: int = 0
     """Rows that are published, or dropped."""
     dropped: int = 0
@@ -62,14 +62,14 @@ class Batch:
         return {**self.sink._asdict(), "batch": self.number}
 
 
-class Ledger:
+class CommitLog:
     """The batches of all sinks."""
 
     def __init__(self, core: Broker, batches_max: int) -> None:
         """Take up what the journal knows; of each sink so many batches are remembered."""
         self._core = core
         self._batches_max = batches_max
-        self._sinks: dict[Sink, dict[int, Batch]] = {}
+        self._sinks: dict[Sink, dict[int, IngestBatch]] = {}
         self._lasting: dict[str, dict[Sink, None]] = {}
         """Sinks of streaming queries, by user; those of single batches are in `_once`. Both in the order of time."""
         self._once: dict[str, dict[Sink, None]] = {}
@@ -80,7 +80,7 @@ class Ledger:
                 batch.done, batch.dropped = progress["done"], progress["dropped"]
             self._add(batch)
 
-    def find(self, sink: Sink, number: int, origin: str) -> Batch | None:
+    def find(self, sink: Sink, number: int, origin: str) -> IngestBatch | None:
         """The batch of that number, if it was decided on; refuse one that another query has, or that is long past."""
         batches = self._sinks.get(sink, {})
         found = batches.get(number)
@@ -96,7 +96,7 @@ class Ledger:
             )
         return found
 
-    def decide(self, batch: Batch) -> None:
+    def decide(self, batch: IngestBatch) -> None:
         """Journal that a batch is to be published."""
         sink = batch.sink
         if not batch.once and sink not in self._lasting.get(sink.user, ()):
@@ -125,12 +125,12 @@ class Ledger:
                 return True
         return False
 
-    def advance(self, batch: Batch, done: int, dropped: int) -> None:
-        """Journal how far a batch is published; in the frame with its messages."""
+    def advance(self, batch: IngestBatch, done: int, dropped: int) -> None:
+        """Journal how far a batch is published; in the commit batch with its messages."""
         batch.done, batch.dropped = done, dropped
         self._core.define(Kind.SINK_PROGRESS, {**batch.key, "done": done, "dropped": dropped})
 
-    def finish(self, batch: Batch) -> None:
+    def finish(self, batch: IngestBatch) -> None:
         """Journal that all of a batch is published; forget the oldest ones of its sink."""
         batch.published = True
         batch.shares = ()
@@ -141,11 +141,11 @@ class Ledger:
             if batches[number].published:
                 self._forget(batches[number])
 
-    def unfinished(self) -> list[Batch]:
+    def unfinished(self) -> list[IngestBatch]:
         """What is to be published still."""
         return [batch for batches in self._sinks.values() for batch in batches.values() if not batch.published]
 
-    def of(self, vhost: str, user: str) -> Iterator[tuple[Sink, list[Batch]]]:
+    def of(self, vhost: str, user: str) -> Iterator[tuple[Sink, list[IngestBatch]]]:
         """The sinks of a user by name, each with its batches in order."""
         for sink in sorted(each for each in self._sinks if each[:2] == (vhost, user)):
             yield sink, [batch for _, batch in sorted(self._sinks[sink].items())]
@@ -168,12 +168,12 @@ class Ledger:
             if batch.published and (batch.decided_ms < before_ms or position < over):
                 self._forget(batch)
 
-    def _define(self, batch: Batch) -> None:
+    def _define(self, batch: IngestBatch) -> None:
         told = {**batch.key, "rows": batch.rows, "dropped": batch.dropped, "decided_ms": batch.decided_ms}
         told |= {"origin": batch.origin, "once": batch.once, "published": batch.published, "producer": batch.producer}
         self._core.define(Kind.SINK_BATCH, {**told, "shares": batch.shares})
 
-    def _forget(self, batch: Batch) -> None:
+    def _forget(self, batch: IngestBatch) -> None:
         self._core.undefine(Kind.SINK_BATCH, batch.key)
         batches = self._sinks[batch.sink]
         del batches[batch.number]
@@ -181,7 +181,7 @@ class Ledger:
             del self._sinks[batch.sink]
         self._file(batch.sink)
 
-    def _add(self, batch: Batch) -> None:
+    def _add(self, batch: IngestBatch) -> None:
         self._sinks.setdefault(batch.sink, {})[batch.number] = batch
         self._file(batch.sink)
 
@@ -201,20 +201,20 @@ class Ledger:
                 del rows[sink.user]
 
 
-def _is_once(batches: dict[int, Batch]) -> bool:
+def _is_once(batches: dict[int, IngestBatch]) -> bool:
     return all(batch.once for batch in batches.values())
 
 
-def _batch(stored: dict[str, Any]) -> Batch:
-    """The reverse of Ledger._define."""
-    return Batch(
+def _batch(stored: dict[str, Any]) -> IngestBatch:
+    """The reverse of CommitLog._define."""
+    return IngestBatch(
         Sink(stored["vhost"], stored["user"], stored["name"]),
         stored["batch"],
         stored["rows"],
         stored["decided_ms"],
         stored["origin"],
         stored["once"],
-        tuple(Share(part, pieces) for part, pieces in stored["shares"]),
+        tuple(CommittedPart(part, row_groups) for part, row_groups in stored["shares"]),
         done=stored["rows"] if stored["published"] else 0,
         dropped=stored["dropped"],
         published=stored["published"],

@@ -10,7 +10,7 @@ class Kind(IntEnum):
     LONG = 2
     DIGITS = 3
 
-class Field:
+class PackedField:
     def __init__(self, place: int, kind: Kind, common: bytes, column: Texts | Numbers | None) -> None: ...
 
 class Packed:
@@ -18,7 +18,7 @@ class Packed:
     def __init__(
         self,
         bodies: Texts,
-        fields: list[Field],
+        fields: list[PackedField],
         *,
         priority: int,
         delay_ms: int | None,

@@ -28,7 +28,7 @@ cpdef enum Kind:
     DIGITS = 3              # a number that is told as a short string
 
 
-cdef class Field:
+cdef class PackedField:
     """One property: which it is of the 14, how it is written, what all rows say, and the column of those that differ."""
 
     cdef uint16_t flag
@@ -80,7 +80,7 @@ cdef class Packed:
         Numbers priorities=None, Numbers delays=None, Numbers ttls=None,
     ) -> None:
         """Rows with these fields, in the order in which content headers have them."""
-        cdef Field field
+        cdef PackedField field
         cdef Py_ssize_t size = PROPERTIES_AT
         self.bodies = bodies
         self.fields = fields
@@ -133,7 +133,7 @@ cdef class Packed:
         cdef uint8_t* at = header + PROPERTIES_AT
         cdef uint8_t* start
         cdef uint16_t flags = 0
-        cdef Field field
+        cdef PackedField field
         for field in self.fields:
             start = at
             at = field.write(at, row)

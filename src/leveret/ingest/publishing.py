@@ -25,38 +25,38 @@ from leveret.core.policy import QueuePolicy
 from leveret.core.properties import content, encode_header
 from leveret.core.queue import Queue
 from leveret.embedded.message import DEDUP, GROUP
-from leveret.embedded.outgoing import Prepared
-from leveret.ingest.other_shards import Elsewhere, Road
-from leveret.ingest.rows import Destination, Row, Stretch
+from leveret.embedded.outgoing import PreparedMessage
+from leveret.ingest.other_shards import OtherShards, ShardRoute
+from leveret.ingest.rows import IngestRow, RowDestination, RowRun
 from leveret.storage.stream.recorder import check_labels
 
 RUN_ROWS = 500  # that are read before it is known whether there is room for them
 
-Chunk = list[Row] | Stretch
-"""Rows that one frame takes."""
+Chunk = list[IngestRow] | RowRun
+"""Rows that one commit batch takes."""
 
 
-class Taken(NamedTuple):
+class PublishedRows(NamedTuple):
     """How many of some rows are done with, and how many of these no queue took."""
 
     rows: int
     dropped: int
 
 
-def check(core: Broker, vhost: str, rows: Chunk, new: Iterable[Destination]) -> int:
+def check(core: Broker, vhost: str, rows: Chunk, new: Iterable[RowDestination]) -> int:
     """Refuse what could not be published; give the number of rows that no queue would take."""
     for destination in new:
         _check_destination(core, vhost, destination)
-    if isinstance(rows, Stretch):
+    if isinstance(rows, RowRun):
         queues = _checked(core, vhost, rows.destination, rows.common, rows.packed.longest)
         if all(queue.recorder is None for queue in queues):
             return 0 if queues else len(rows)
     return sum(not _checked(core, vhost, row.destination, row.message, len(row.body)) for row in rows)
 
 
-def destinations_of(rows: Chunk) -> set[Destination]:
+def destinations_of(rows: Chunk) -> set[RowDestination]:
     """Where rows go, with the keys of their copies (CC, BCC): each needs its permission."""
-    if isinstance(rows, Stretch):
+    if isinstance(rows, RowRun):
         alike = [(rows.destination, rows.common)]
     else:
         pairs = {(row.destination, id(row.message)): (row.destination, row.message) for row in rows}
@@ -70,7 +70,7 @@ def destinations_of(rows: Chunk) -> set[Destination]:
     return found
 
 
-def _checked(core: Broker, vhost: str, destination: Destination, message: Prepared, size: int) -> list[Queue]:
+def _checked(core: Broker, vhost: str, destination: RowDestination, message: PreparedMessage, size: int) -> list[Queue]:
     """Where rows with bodies up to such a size would go; refuses them if they could not be taken there."""
     queues = _queues(core, vhost, destination, message)
     for queue in queues:
@@ -90,23 +90,23 @@ def publish(
     rows: Chunk,
     producer: bytes = b"",
     first: int = 0,
-    elsewhere: Elsewhere | None = None,
-) -> Taken:
+    other_shards: OtherShards | None = None,
+) -> PublishedRows:
     """Publish rows in order until one meets a full queue or disk: that one waits, with all after it.
 
     Streams know them by their producer and numbers, from `first` on.
     """
     taken = dropped = 0
-    ways = None if elsewhere is None else Ways(core, vhost, elsewhere)
+    row_routes = None if other_shards is None else RowRoutes(core, vhost, other_shards)
     author = core.streams.author
     author.producer, author.sequence = producer, first
     try:
-        if isinstance(rows, Stretch) and (queue := _taker(core, vhost, rows)) is not None:
+        if isinstance(rows, RowRun) and (queue := _taker(core, vhost, rows)) is not None:
             rows.publish(core.publisher, queue)
-            return Taken(len(rows), 0)
+            return PublishedRows(len(rows), 0)
         for run in _runs(rows):
             left = len(run)
-            for done in _publish_run(core, vhost, run, ways):
+            for done in _publish_run(core, vhost, run, row_routes):
                 left -= done.rows
                 taken += done.rows
                 author.sequence += done.rows
@@ -117,37 +117,39 @@ def publish(
         pass
     finally:
         author.producer = b""
-    return Taken(taken, dropped)
+    return PublishedRows(taken, dropped)
 
 
-def _runs(rows: Iterable[Row]) -> Iterator[list[Row]]:
+def _runs(rows: Iterable[IngestRow]) -> Iterator[list[IngestRow]]:
     """Rows that are alike but for their bodies, not too many at once: those that find no room are read again later."""
     for _, alike in groupby(rows, key=_identity):
         while run := list(islice(alike, RUN_ROWS)):
             yield run
 
 
-def _taker(core: Broker, vhost: str, stretch: Stretch) -> Queue | None:
-    """The queue that takes a stretch as it is; None if its rows have to be looked at."""
-    if stretch.destination.queue is None or stretch.common.key is not None:
+def _taker(core: Broker, vhost: str, row_run: RowRun) -> Queue | None:
+    """The queue that takes a run as it is; None if its rows have to be looked at."""
+    if row_run.destination.queue is None or row_run.common.key is not None:
         return None
-    queues = _queues(core, vhost, stretch.destination, stretch.common)
+    queues = _queues(core, vhost, row_run.destination, row_run.common)
     return queues[0] if queues and queues[0].recorder is None and _is_plain(queues[0]) else None
 
 
-def _publish_run(core: Broker, vhost: str, run: list[Row], ways: Ways | None) -> Iterator[Taken]:
+def _publish_run(
+    core: Broker, vhost: str, run: list[IngestRow], row_routes: RowRoutes | None
+) -> Iterator[PublishedRows]:
     """Publish rows that are alike but for their bodies; tells at once what is done."""
     destination, message, *_ = run[0]
     try:
         queues = _queues(core, vhost, destination, message)
     except LeveretError:
         queues = []
-    way = None if ways is None else ways.of(run[0])
-    if way is not None:
-        yield from _send_run(core, run, queues, way)
+    row_route = None if row_routes is None else row_routes.of(run[0])
+    if row_route is not None:
+        yield from _send_run(core, run, queues, row_route)
     elif not queues:
         # There were some when the batch was decided on, unless it was told to drop such rows.
-        yield Taken(len(run), len(run))
+        yield PublishedRows(len(run), len(run))
     elif len(run) > 1 and destination.queue and message.key is None and not message.blob and _is_plain(queues[0]):
         options = message.options(core.now_ms)
         times = {name: options[name] for name in ("priority", "due_ms", "expiry_ms", "group")}
@@ -156,80 +158,80 @@ def _publish_run(core: Broker, vhost: str, run: list[Row], ways: Ways | None) ->
         step = len(run) if queues[0].recorder is None else 1
         for at in range(0, len(run), step):
             core.send_many(queues[0], header, [row.body for row in run[at : at + step]], **times)
-            yield Taken(step, 0)
+            yield PublishedRows(step, 0)
     else:
         for row in run:
             if any(_is_full(queue, len(row.body)) for queue in queues):
                 return
-            yield Taken(1, not _publish_one(core, row, queues))
+            yield PublishedRows(1, not _publish_one(core, row, queues))
 
 
-def _send_run(core: Broker, run: list[Row], queues: list[Queue], way: Way) -> Iterator[Taken]:
+def _send_run(core: Broker, run: list[IngestRow], queues: list[Queue], row_route: RowRoute) -> Iterator[PublishedRows]:
     """The same for rows that other shards have queues for."""
-    road, options, policy = way
-    for row in run[: road.room()]:
+    shard_route, options, policy = row_route
+    for row in run[: shard_route.room()]:
         if any(_is_full(queue, len(row.body)) for queue in queues):
             return
         if queues:
             _publish_one(core, row, queues)
         key = options["key"] if policy is None else _key(row, policy)
-        road.send(row.body, **{**options, "key": key})
-        yield Taken(1, 0)
+        shard_route.send(row.body, **{**options, "key": key})
+        yield PublishedRows(1, 0)
 
 
-class Way(NamedTuple):
+class RowRoute(NamedTuple):
     """How rows that are alike but for their bodies get to queues of other shards."""
 
-    road: Road
+    shard_route: ShardRoute
     options: dict[str, Any]
     """What is told of them."""
     policy: QueuePolicy | None
     """That of their queue, if they are for one."""
 
 
-class Ways:
+class RowRoutes:
     """Those of some rows, looked for once for all that are alike; while nothing else happens to their shard."""
 
-    def __init__(self, core: Broker, vhost: str, elsewhere: Elsewhere) -> None:
+    def __init__(self, core: Broker, vhost: str, other_shards: OtherShards) -> None:
         """None is known yet."""
         self._core = core
         self._vhost = vhost
-        self._elsewhere = elsewhere
-        self._known: dict[tuple[Destination, int], tuple[Prepared, Way | None]] = {}
+        self._other_shards = other_shards
+        self._known: dict[tuple[RowDestination, int], tuple[PreparedMessage, RowRoute | None]] = {}
 
-    def of(self, row: Row) -> Way | None:
+    def of(self, row: IngestRow) -> RowRoute | None:
         """That of a row; None: no other shard has a queue for it."""
         alike = row.destination, id(row.message)
         if alike not in self._known:
             self._known[alike] = row.message, self._found(row)  # a message that is kept shares its id with no other one
         return self._known[alike][1]
 
-    def _found(self, row: Row) -> Way | None:
-        road = _road(self._elsewhere, self._vhost, row)
-        if road is None:
+    def _found(self, row: IngestRow) -> RowRoute | None:
+        shard_route = _shard_route(self._other_shards, self._vhost, row)
+        if shard_route is None:
             return None
         destination, message, *_ = row
         options = message.options(self._core.now_ms)
-        with self._elsewhere.definitions() as copy:
-            home = copy.topology.vhost(self._vhost)
+        with self._other_shards.definitions() as copy:
+            virtual_host = copy.topology.vhost(self._vhost)
             if destination.queue is not None:
-                return Way(road, options, home.queues[destination.queue].policy)
-            if home.exchanges[destination.exchange].delays and not options["due_ms"]:
+                return RowRoute(shard_route, options, virtual_host.queues[destination.queue].policy)
+            if virtual_host.exchanges[destination.exchange].delays and not options["due_ms"]:
                 headers = message.properties.headers or {}
                 options["due_ms"] = self._core.now_ms + sent_delay_ms(headers.get("x-delay", 0))
-        return Way(road, options, None)
+        return RowRoute(shard_route, options, None)
 
 
-def _road(elsewhere: Elsewhere, vhost: str, row: Row) -> Road | None:
+def _shard_route(other_shards: OtherShards, vhost: str, row: IngestRow) -> ShardRoute | None:
     """The way of a row to queues of other shards."""
     queue, exchange, key = row.destination
     properties = row.message.properties
     if queue is not None:
-        return elsewhere.road(vhost, "", queue, [queue], properties)
-    return elsewhere.road(vhost, exchange, key, deadletter.all_keys(properties, key), properties)
+        return other_shards.shard_route(vhost, "", queue, [queue], properties)
+    return other_shards.shard_route(vhost, exchange, key, deadletter.all_keys(properties, key), properties)
 
 
-def _publish_one(core: Broker, row: Row, queues: list[Queue]) -> bool:
+def _publish_one(core: Broker, row: IngestRow, queues: list[Queue]) -> bool:
     """Publish a row; False when it is refused: its queue was changed since the batch was decided on."""
     destination, message, body, _ = row
     options = message.options(core.now_ms)
@@ -247,7 +249,7 @@ def _publish_one(core: Broker, row: Row, queues: list[Queue]) -> bool:
     return True
 
 
-def _key(row: Row, policy: QueuePolicy) -> bytes | None:
+def _key(row: IngestRow, policy: QueuePolicy) -> bytes | None:
     """What a queue compares with others."""
     headers = row.message.properties.headers or {}
     scope = headers.get(GROUP) if policy.dedup_scope == "group" else None
@@ -258,41 +260,41 @@ def _key(row: Row, policy: QueuePolicy) -> bytes | None:
     return digest(content_id(row.body if row.sent is None else row.sent), scope)
 
 
-def _identity(row: Row) -> tuple[int, int]:
+def _identity(row: IngestRow) -> tuple[int, int]:
     return id(row.destination), id(row.message)
 
 
-def _queues(core: Broker, vhost: str, destination: Destination, message: Prepared) -> list[Queue]:
+def _queues(core: Broker, vhost: str, destination: RowDestination, message: PreparedMessage) -> list[Queue]:
     """Where a row would go now."""
-    home = core.topology.vhost(vhost)
+    virtual_host = core.topology.vhost(vhost)
     if destination.queue is not None:
-        found = home.queues.get(destination.queue)
+        found = virtual_host.queues.get(destination.queue)
         return [] if found is None or found.owner is not None else [found]
-    if destination.exchange not in home.exchanges:
+    if destination.exchange not in virtual_host.exchanges:
         return []
-    if message.properties.headers and home.exchanges[destination.exchange].delays:
+    if message.properties.headers and virtual_host.exchanges[destination.exchange].delays:
         sent_delay_ms(message.properties.headers.get("x-delay", 0))
     return core.route_through(vhost, destination.exchange, destination.routing_key, message.properties)
 
 
-def goes_to_stream(core: Broker, vhost: str, destination: Destination) -> bool:
+def goes_to_stream(core: Broker, vhost: str, destination: RowDestination) -> bool:
     """Whether rows go straight to a stream, which keeps bodies of every size itself."""
     found = core.topology.vhost(vhost).queues.get(destination.queue or "")
     return found is not None and found.recorder is not None
 
 
-def _check_destination(core: Broker, vhost: str, destination: Destination) -> None:
+def _check_destination(core: Broker, vhost: str, destination: RowDestination) -> None:
     """Refuse what is not there, or exclusive."""
-    home = core.topology.vhost(vhost)
+    virtual_host = core.topology.vhost(vhost)
     if destination.queue is not None:
-        queue = home.queues.get(destination.queue)
+        queue = virtual_host.queues.get(destination.queue)
         if queue is None:
             raise QueueNotFound(f"no queue '{destination.queue}' in vhost '{vhost}': create it first")
         if queue.owner is not None:
             raise ResourceLocked(f"queue '{queue.name}' belongs to one connection of AMQP: use another one")
-    elif destination.exchange not in home.exchanges:
+    elif destination.exchange not in virtual_host.exchanges:
         raise ExchangeNotFound(f"no exchange '{destination.exchange}' in vhost '{vhost}': create it first")
-    elif home.exchanges[destination.exchange].internal:
+    elif virtual_host.exchanges[destination.exchange].internal:
         raise AccessRefused(f"exchange '{destination.exchange}' is internal: publish to one that is bound to it")
 
 

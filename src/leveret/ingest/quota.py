@@ -32,7 +32,7 @@ class Used:
     """What one sink, one user or all users have staged."""
 
     bytes: int = 0
-    pieces: int = 0
+    row_groups: int = 0
 
 
 def digest_of(sink: Sink) -> str:
@@ -52,25 +52,25 @@ class Quota:
         self._users: dict[str, Used] = {}
         self._sinks: dict[str, Used] = {}
 
-    def take(self, digest: str, size: int, pieces: int) -> None:
+    def take(self, digest: str, size: int, row_groups: int) -> None:
         """Count bytes and pieces of a sink; refuse what exceeds a limit."""
         with self._lock:
             for used, bytes_max, pieces_max, whose in self._rows(digest):
                 for now, more, most, what in (
                     (used.bytes, size, bytes_max, "bytes"),
-                    (used.pieces, pieces, pieces_max, "pieces"),
+                    (used.row_groups, row_groups, pieces_max, "pieces"),
                 ):
                     if most is not None and more > 0 and now + more > most:
                         raise TooMany(
                             f"{now} {what} are staged {whose.format(what)}, and {more} more exceed the limit of "
                             f"{most}: commit or abort batches, write smaller ones, or raise the limit"
                         )
-            self._add(digest, size, pieces)
+            self._add(digest, size, row_groups)
 
-    def add(self, digest: str, size: int, pieces: int) -> None:
+    def add(self, digest: str, size: int, row_groups: int) -> None:
         """Count what is there already, or what is gone (negative numbers)."""
         with self._lock:
-            self._add(digest, size, pieces)
+            self._add(digest, size, row_groups)
 
     def bytes_of(self, digest: str) -> int:
         """What a sink has staged."""
@@ -84,12 +84,12 @@ class Quota:
         yield found, limits.user_bytes_max, limits.user_pieces_max, "by this user (staging_user_{}_max)"
         yield self._all, limits.bytes_max, limits.pieces_max, "by all users (staging_{}_max)"
 
-    def _add(self, digest: str, size: int, pieces: int) -> None:
+    def _add(self, digest: str, size: int, row_groups: int) -> None:
         self._all.bytes += size
-        self._all.pieces += pieces
+        self._all.row_groups += row_groups
         for rows, key in ((self._users, digest[:USER_CHARS]), (self._sinks, digest)):
             used = rows.setdefault(key, Used())
             used.bytes += size
-            used.pieces += pieces
-            if not used.pieces:
+            used.row_groups += row_groups
+            if not used.row_groups:
                 del rows[key]

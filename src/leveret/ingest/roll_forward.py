@@ -1,54 +1,57 @@
-"""Publishing a batch that was decided on: chunk after chunk, each in one frame with how far the batch is by then.
+"""Publishing a batch that was decided on: chunk after chunk, each in one commit batch with how far the batch is by
+then.
 
     load    without the lock: reads staged pieces, puts large bodies away
     step    under the lock: publishes what was loaded, as much as there is room for, and notes it
 
-Its driver commits after each step; the frames are durable in their order. After a restart a new one goes on with
-the first row that no frame tells of. Streams are committed before the frame, so they may have such rows already: they
-know them by the producer of the batch and their number.
+Its driver commits after each step; the commit batches are durable in their order. After a restart a new one goes on
+with the first row that no commit batch tells of. Streams are committed before the commit batch, so they may have such
+rows already: they know them by the producer of the batch and their number.
 """
 
 from collections.abc import Callable, Iterator
 
 from leveret.core.broker import Broker
-from leveret.embedded.outgoing import Prepared
-from leveret.ingest.commit_log import Batch, Ledger
-from leveret.ingest.other_shards import Elsewhere
+from leveret.embedded.outgoing import PreparedMessage
+from leveret.ingest.commit_log import CommitLog, IngestBatch
+from leveret.ingest.other_shards import OtherShards
 from leveret.ingest.publishing import Chunk, publish
-from leveret.ingest.row_groups import Piece
-from leveret.ingest.rows import Row, Rows, Stretch
+from leveret.ingest.row_groups import RowGroup
+from leveret.ingest.rows import IngestRow, IngestRows, RowRun
 from leveret.ingest.staging import Staging
 
 CHUNK_ROWS = 2_000  # that are published while others wait for the lock
 CHUNK_BYTES = 1 << 20
-STRETCH_ROWS = 8_000  # the same for rows that take less time
-STRETCH_ROWS_MIN = 100  # fewer share a frame with those of other pieces
+PACKED_ROWS = 8_000  # the same for rows that take less time
+PACKED_ROWS_MIN = 100  # fewer share a commit batch with those of other pieces
 
 PutAway = Callable[[Chunk], Chunk]
 
 
-def pieces_of(staging: Staging, batch: Batch, body_bytes_max: int) -> Iterator[Rows]:
+def row_groups_of(staging: Staging, batch: IngestBatch, body_bytes_max: int) -> Iterator[IngestRows]:
     """The rows of a batch in order, piece by piece."""
     for share in batch.shares:
-        for piece in range(share.pieces):
-            yield Rows(Piece(staging.read(batch.sink, share.part, piece)), body_bytes_max)
+        for row_group in range(share.row_groups):
+            yield IngestRows(RowGroup(staging.read(batch.sink, share.part, row_group)), body_bytes_max)
 
 
 def chunks(
-    pieces: Iterator[Rows], first: int = 0, read: Callable[[Rows, int], Iterator[Row]] = Rows.read
+    row_groups: Iterator[IngestRows],
+    first: int = 0,
+    read: Callable[[IngestRows, int], Iterator[IngestRow]] = IngestRows.read,
 ) -> Iterator[Chunk]:
-    """The rows of pieces from one on, as much as one frame takes at a time."""
-    chunk: list[Row] = []
+    """The rows of pieces from one on, as much as one commit batch takes at a time."""
+    chunk: list[IngestRow] = []
     size = 0
-    for rows in pieces:
+    for rows in row_groups:
         start = min(first, len(rows))
         first -= start
-        stretch = rows.stretch(start) if len(rows) - start >= STRETCH_ROWS_MIN else None
-        if stretch is not None:
+        row_run = rows.row_run(start) if len(rows) - start >= PACKED_ROWS_MIN else None
+        if row_run is not None:
             if chunk:
                 yield chunk
                 chunk, size = [], 0
-            yield from stretch.cut(STRETCH_ROWS, CHUNK_BYTES)
+            yield from row_run.cut(PACKED_ROWS, CHUNK_BYTES)
             continue
         for row in read(rows, start):
             chunk.append(row)
@@ -65,21 +68,21 @@ class RollForward:
 
     def __init__(
         self,
-        ledger: Ledger,
+        commit_log: CommitLog,
         staging: Staging,
-        batch: Batch,
+        batch: IngestBatch,
         body_bytes_max: int,
         put_away: PutAway = lambda chunk: chunk,
-        drop_unused: Callable[[Prepared], None] = lambda message: None,
-        elsewhere: Elsewhere | None = None,
+        drop_unused: Callable[[PreparedMessage], None] = lambda message: None,
+        other_shards: OtherShards | None = None,
     ) -> None:
-        """Go on where the ledger says that it is."""
+        """Go on where the commit log says that it is."""
         self.batch = batch
-        self._ledger = ledger
+        self._commit_log = commit_log
         self._put_away = put_away
         self._drop_unused = drop_unused
-        self._elsewhere = elsewhere
-        self._chunks = chunks(pieces_of(staging, batch, body_bytes_max), batch.done)
+        self._other_shards = other_shards
+        self._chunks = chunks(row_groups_of(staging, batch, body_bytes_max), batch.done)
         self._loaded: Chunk = []
 
     @property
@@ -95,14 +98,14 @@ class RollForward:
     def step(self, core: Broker) -> bool:
         """Publish what was loaded; False when a full queue or disk has to be waited for."""
         batch = self.batch
-        taken = publish(core, batch.sink.vhost, self._loaded, batch.producer.encode(), batch.done, self._elsewhere)
+        taken = publish(core, batch.sink.vhost, self._loaded, batch.producer.encode(), batch.done, self._other_shards)
         rest = self._loaded
-        if isinstance(rest, Stretch):
+        if isinstance(rest, RowRun):
             self._loaded = rest.after(taken.rows)
         else:
             self._loaded = rest[taken.rows :]
             for row in rest[: taken.rows]:  # a duplicate may have been put away
                 self._drop_unused(row.message)
         if taken.rows:
-            self._ledger.advance(batch, batch.done + taken.rows, batch.dropped + taken.dropped)
+            self._commit_log.advance(batch, batch.done + taken.rows, batch.dropped + taken.dropped)
         return taken.rows > 0

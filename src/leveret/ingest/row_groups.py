@@ -37,7 +37,7 @@ SECONDS_MAX = 1 << 40
 CONSTANT, NUMBERS, TEXTS, GAPPED = range(4)
 
 
-class Column(NamedTuple):
+class RowGroupColumn(NamedTuple):
     """What a column is about; `most` are the bytes of a text, or the largest number."""
 
     number: int
@@ -45,32 +45,32 @@ class Column(NamedTuple):
     most: int
 
 
-COLUMNS: dict[str, Column] = {
-    "value": Column(1, "bytes", BODY_BYTES_MAX),
-    "queue": Column(2, "text", SHORT_BYTES_MAX),
-    "exchange": Column(3, "text", SHORT_BYTES_MAX),
-    "routing_key": Column(4, "text", SHORT_BYTES_MAX),
-    "headers": Column(5, "bytes", TABLE_BYTES_MAX),
-    "priority": Column(6, "number", 255),
-    "delay_ms": Column(7, "number", TIME_MS_MAX),
-    "ttl_ms": Column(8, "number", TIME_MS_MAX),
-    "message_group_id": Column(9, "text", NAME_BYTES_MAX),
-    "dedup_id": Column(10, "text", NAME_BYTES_MAX),
-    "message_id": Column(11, "text", SHORT_BYTES_MAX),
-    "content_type": Column(12, "text", SHORT_BYTES_MAX),
-    "content_encoding": Column(13, "text", SHORT_BYTES_MAX),
-    "correlation_id": Column(14, "text", SHORT_BYTES_MAX),
-    "reply_to": Column(15, "text", SHORT_BYTES_MAX),
-    "type": Column(16, "text", SHORT_BYTES_MAX),
-    "app_id": Column(17, "text", SHORT_BYTES_MAX),
-    "timestamp": Column(18, "number", SECONDS_MAX),
+COLUMNS: dict[str, RowGroupColumn] = {
+    "value": RowGroupColumn(1, "bytes", BODY_BYTES_MAX),
+    "queue": RowGroupColumn(2, "text", SHORT_BYTES_MAX),
+    "exchange": RowGroupColumn(3, "text", SHORT_BYTES_MAX),
+    "routing_key": RowGroupColumn(4, "text", SHORT_BYTES_MAX),
+    "headers": RowGroupColumn(5, "bytes", TABLE_BYTES_MAX),
+    "priority": RowGroupColumn(6, "number", 255),
+    "delay_ms": RowGroupColumn(7, "number", TIME_MS_MAX),
+    "ttl_ms": RowGroupColumn(8, "number", TIME_MS_MAX),
+    "message_group_id": RowGroupColumn(9, "text", NAME_BYTES_MAX),
+    "dedup_id": RowGroupColumn(10, "text", NAME_BYTES_MAX),
+    "message_id": RowGroupColumn(11, "text", SHORT_BYTES_MAX),
+    "content_type": RowGroupColumn(12, "text", SHORT_BYTES_MAX),
+    "content_encoding": RowGroupColumn(13, "text", SHORT_BYTES_MAX),
+    "correlation_id": RowGroupColumn(14, "text", SHORT_BYTES_MAX),
+    "reply_to": RowGroupColumn(15, "text", SHORT_BYTES_MAX),
+    "type": RowGroupColumn(16, "text", SHORT_BYTES_MAX),
+    "app_id": RowGroupColumn(17, "text", SHORT_BYTES_MAX),
+    "timestamp": RowGroupColumn(18, "number", SECONDS_MAX),
 }
 _NAMES = {column.number: name for name, column in COLUMNS.items()}
 
 Cell = bytes | int | None
 
 
-class Part(NamedTuple):
+class ColumnBuffers(NamedTuple):
     """A column on its way out: its form, and the buffers that it consists of."""
 
     name: str
@@ -78,14 +78,14 @@ class Part(NamedTuple):
     buffers: Sequence[bytes | memoryview]
 
 
-def constant(name: str, value: str | bytes | int) -> Part:
+def constant(name: str, value: str | bytes | int) -> ColumnBuffers:
     """A column that says the same of all rows."""
     if isinstance(value, int):
-        return Part(name, CONSTANT, (NUMBER.pack(value),))
-    return Part(name, CONSTANT, (value.encode() if isinstance(value, str) else value,))
+        return ColumnBuffers(name, CONSTANT, (NUMBER.pack(value),))
+    return ColumnBuffers(name, CONSTANT, (value.encode() if isinstance(value, str) else value,))
 
 
-def encode(rows: int, parts: Sequence[Part]) -> bytes:
+def encode(rows: int, parts: Sequence[ColumnBuffers]) -> bytes:
     """A piece of columns."""
     found = [HEAD.pack(MAGIC, rows, len(parts), 0)]
     for part in parts:
@@ -95,7 +95,7 @@ def encode(rows: int, parts: Sequence[Part]) -> bytes:
     return b"".join(found)
 
 
-class Piece:
+class RowGroup:
     """The rows of a piece; whatever is wrong with its bytes is told when it is made."""
 
     def __init__(self, data: bytes) -> None:

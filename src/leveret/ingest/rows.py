@@ -12,10 +12,10 @@ from leveret.core.properties import Properties, encode_header
 from leveret.core.publish import Publisher
 from leveret.core.queue import Queue
 from leveret.core.tables import MalformedTable, decode_table
-from leveret.embedded.outgoing import Outgoing, Prepared, check_size, prepare
+from leveret.embedded.outgoing import Outgoing, PreparedMessage, check_size, prepare
 from leveret.ingest.cells import Numbers, Texts
-from leveret.ingest.packed import Field, Kind, Packed
-from leveret.ingest.row_groups import Cell, Piece
+from leveret.ingest.packed import Kind, Packed, PackedField
+from leveret.ingest.row_groups import Cell, RowGroup
 
 PROPERTIES = ("message_id", "content_type", "content_encoding", "correlation_id", "reply_to", "type", "app_id")
 NAMED = (*PROPERTIES, "timestamp", "priority", "expiration", "headers", "delivery_mode")
@@ -43,7 +43,7 @@ FIELDS: dict[str, tuple[Kind, str | None]] = {
 """Properties in the order of content headers: how they are written, and the plain column that sets them."""
 
 
-class Destination(NamedTuple):
+class RowDestination(NamedTuple):
     """A queue, or an exchange and a routing key."""
 
     queue: str | None
@@ -51,24 +51,24 @@ class Destination(NamedTuple):
     routing_key: str = ""
 
 
-class Row(NamedTuple):
+class IngestRow(NamedTuple):
     """One message; rows that are alike but for their body share what they carry."""
 
-    destination: Destination
-    message: Prepared
+    destination: RowDestination
+    message: PreparedMessage
     body: bytes
     sent: bytes | None = None
     """What its writer sent, if the body is a pointer to that."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class RowRun:
     """Rows of a piece from `first` to before `end`, for one place: they can be published without looking at each."""
 
-    rows: Rows
+    rows: IngestRows
     packed: Packed
-    destination: Destination
-    common: Prepared
+    destination: RowDestination
+    common: PreparedMessage
     """What all of them carry, but for what columns say."""
     first: int
     end: int
@@ -77,20 +77,20 @@ class Stretch:
         """How many there are."""
         return self.end - self.first
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[IngestRow]:
         """Each of them, for callers that look at them."""
         return islice(self.rows.read(self.first), len(self))
 
-    def after(self, count: int) -> Stretch:
+    def after(self, count: int) -> RowRun:
         """The same without the first."""
-        return Stretch(self.rows, self.packed, self.destination, self.common, self.first + count, self.end)
+        return RowRun(self.rows, self.packed, self.destination, self.common, self.first + count, self.end)
 
-    def cut(self, rows_max: int, bytes_max: int) -> Iterator[Stretch]:
-        """The same in stretches that are not too long."""
+    def cut(self, rows_max: int, bytes_max: int) -> Iterator[RowRun]:
+        """The same in runs that are not too long."""
         first = self.first
         while first < self.end:
             end = min(self.end, self.packed.end_of(first, rows_max, bytes_max))
-            yield Stretch(self.rows, self.packed, self.destination, self.common, first, end)
+            yield RowRun(self.rows, self.packed, self.destination, self.common, first, end)
             first = end
 
     def publish(self, publisher: Publisher, queue: Queue) -> None:
@@ -98,38 +98,38 @@ class Stretch:
         self.packed.publish(publisher, queue, self.first, self.end)
 
 
-class Rows:
+class IngestRows:
     """The rows of a piece, in order."""
 
-    def __init__(self, piece: Piece, body_bytes_max: int) -> None:
+    def __init__(self, row_group: RowGroup, body_bytes_max: int) -> None:
         """Rows with bodies of a limited size."""
-        self._piece = piece
+        self._row_group = row_group
         self._body_bytes_max = body_bytes_max
-        varying = [name for name in piece.columns if name != "value"]
-        self._destination = None if set(varying) & set(DESTINATION) or not piece.rows else self._destination_of(0)
-        self._said = {name: piece.columns[name] for name in varying if name not in DESTINATION}
-        self._base = self._prepared(piece.constants)
+        varying = [name for name in row_group.columns if name != "value"]
+        self._destination = None if set(varying) & set(DESTINATION) or not row_group.rows else self._destination_of(0)
+        self._said = {name: row_group.columns[name] for name in varying if name not in DESTINATION}
+        self._base = self._prepared(row_group.constants)
         self._base_properties = {name: getattr(self._base.properties, name) for name in NAMED}
 
     def __len__(self) -> int:
         """How many there are."""
-        return self._piece.rows
+        return self._row_group.rows
 
     @property
-    def destinations(self) -> set[Destination]:
+    def destinations(self) -> set[RowDestination]:
         """Where the piece goes."""
-        return destinations(self._piece)
+        return destinations(self._row_group)
 
-    def stretch(self, first: int) -> Stretch | None:
-        """The rows from one on as a stretch; None if they have to be looked at one by one."""
-        columns = self._piece.columns
+    def row_run(self, first: int) -> RowRun | None:
+        """The rows from one on as a run; None if they have to be looked at one by one."""
+        columns = self._row_group.columns
         bodies = columns.get("value")
         if self._destination is None or not isinstance(bodies, Texts) or bodies.longest > self._body_bytes_max:
             return None
         texts = (column for column in self._said.values() if isinstance(column, Texts))
         if not self._said.keys() <= PLAIN or not all(column.is_utf8() for column in texts):
             return None
-        return Stretch(self, self._packed(bodies), self._destination, self._base, first, self._piece.rows)
+        return RowRun(self, self._packed(bodies), self._destination, self._base, first, self._row_group.rows)
 
     def _packed(self, bodies: Texts) -> Packed:
         """All rows, with what columns say."""
@@ -139,7 +139,7 @@ class Rows:
             value = self._base_properties.get(name)
             common = b"" if value is None else encode_header(Properties(**{name: value}), 0)[HEADER_BYTES:]
             if common or column in said:
-                fields.append(Field(place, kind, common, said.get(column or "")))
+                fields.append(PackedField(place, kind, common, said.get(column or "")))
         return Packed(
             bodies,
             fields,
@@ -152,36 +152,38 @@ class Rows:
             ttls=_numbers(said, "ttl_ms"),
         )
 
-    def read(self, first: int = 0) -> Iterator[Row]:
+    def read(self, first: int = 0) -> Iterator[IngestRow]:
         """The rows from one on."""
         if not self._said:
             return self._rows(first, lambda row: self._base)
         return self._rows(first, self._varied if self._said.keys() <= PLAIN else self._prepared_of)
 
-    def outline(self, first: int = 0) -> Iterator[Row]:
+    def outline(self, first: int = 0) -> Iterator[IngestRow]:
         """The rows from one on, checked; what decides nothing about where they go is left out."""
         return self._rows(first, self._checked if self._said.keys() <= PLAIN else self._prepared_of)
 
-    def _rows(self, first: int, message_of: Callable[[int], Prepared]) -> Iterator[Row]:
-        destination, cell = self._destination, self._piece.cell
-        for row in range(first, self._piece.rows):
+    def _rows(self, first: int, message_of: Callable[[int], PreparedMessage]) -> Iterator[IngestRow]:
+        destination, cell = self._destination, self._row_group.cell
+        for row in range(first, self._row_group.rows):
             body = cell("value", row)
             assert not isinstance(body, int), "it is a column of bytes"
             check_size(len(body or b""), self._body_bytes_max)
-            yield Row(self._destination_of(row) if destination is None else destination, message_of(row), body or b"")
+            yield IngestRow(
+                self._destination_of(row) if destination is None else destination, message_of(row), body or b""
+            )
 
-    def _destination_of(self, row: int) -> Destination:
+    def _destination_of(self, row: int) -> RowDestination:
         """Where a row goes."""
-        return _destination(*(self._piece.cell(name, row) for name in DESTINATION))
+        return _destination(*(self._row_group.cell(name, row) for name in DESTINATION))
 
-    def _checked(self, row: int) -> Prepared:
+    def _checked(self, row: int) -> PreparedMessage:
         """What all rows have in common, if the rest can be read; its range was checked with the piece."""
         for name, column in self._said.items():
             if name in NAMED:
                 _text(name, column[row])
         return self._base
 
-    def _varied(self, row: int) -> Prepared:
+    def _varied(self, row: int) -> PreparedMessage:
         """What all rows have in common, with what this one says: the short way, for what needs no further check."""
         base, named = self._base, dict(self._base_properties)
         priority, delay_ms, ttl_ms = base.priority, base.delay_ms, base.ttl_ms
@@ -198,13 +200,13 @@ class Rows:
             else:
                 named[name] = cell
                 priority = cell if name == "priority" else priority
-        return Prepared(Properties(**named), b"", priority, delay_ms, ttl_ms, base.group, base.key)
+        return PreparedMessage(Properties(**named), b"", priority, delay_ms, ttl_ms, base.group, base.key)
 
-    def _prepared_of(self, row: int) -> Prepared:
+    def _prepared_of(self, row: int) -> PreparedMessage:
         """What a row carries, with whatever it says."""
-        return self._prepared(self._piece.constants | {name: column[row] for name, column in self._said.items()})
+        return self._prepared(self._row_group.constants | {name: column[row] for name, column in self._said.items()})
 
-    def _prepared(self, cells: Mapping[str, Cell]) -> Prepared:
+    def _prepared(self, cells: Mapping[str, Cell]) -> PreparedMessage:
         """What cells say of a message, checked; without its body."""
         properties: dict[str, Any] = {
             name: _text(name, cells[name]) for name in PROPERTIES if cells.get(name) is not None
@@ -233,27 +235,27 @@ def _numbers(said: Mapping[str, Texts | Numbers], name: str) -> Numbers | None:
     return column
 
 
-def destinations(piece: Piece) -> set[Destination]:
+def destinations(row_group: RowGroup) -> set[RowDestination]:
     """Every queue and exchange that a piece goes to, whatever the routing key; refuse a row that goes nowhere.
 
     A piece without rows goes where its constants say: permissions count for it, too.
     """
-    pairs = piece.distinct("queue", "exchange")
+    pairs = row_group.distinct("queue", "exchange")
     if (None, None) in ((queue or None, exchange or None) for queue, exchange in pairs):
-        rows = piece.distinct(*DESTINATION)
+        rows = row_group.distinct(*DESTINATION)
     else:
         rows = {(queue, exchange, None) for queue, exchange in pairs}
     return {_destination(*row)._replace(routing_key="") for row in rows}
 
 
-def _destination(*cells: Cell) -> Destination:
+def _destination(*cells: Cell) -> RowDestination:
     """Where a row goes; the default exchange is the way to the queue that the routing key names."""
     queue, exchange, key = (_text(name, cell) for name, cell in zip(DESTINATION, cells, strict=True))
     if queue is None and not exchange:
         queue = key
     if not queue and not exchange:
         raise InvalidArgument("a row has neither a queue nor an exchange: name one of them for all rows, or for each")
-    return Destination(queue) if queue else Destination(None, exchange or "", key or "")
+    return RowDestination(queue) if queue else RowDestination(None, exchange or "", key or "")
 
 
 def _text(name: str, cell: Cell) -> str | None:

@@ -31,14 +31,14 @@ from leveret.core.errors import (
     TooMany,
 )
 from leveret.embedded.broker import Broker
-from leveret.ingest.blob_folder import Shelf
-from leveret.ingest.commit_log import Batch, Ledger, Share, Sink
-from leveret.ingest.other_shards import Elsewhere
+from leveret.ingest.blob_folder import BlobFolder
+from leveret.ingest.commit_log import CommitLog, CommittedPart, IngestBatch, Sink
+from leveret.ingest.other_shards import OtherShards
 from leveret.ingest.publishing import Chunk, check, destinations_of, goes_to_stream
 from leveret.ingest.quota import Quota
-from leveret.ingest.roll_forward import RollForward, chunks, pieces_of
-from leveret.ingest.row_groups import Piece
-from leveret.ingest.rows import Destination, Row, Rows, Stretch, destinations
+from leveret.ingest.roll_forward import RollForward, chunks, row_groups_of
+from leveret.ingest.row_groups import RowGroup
+from leveret.ingest.rows import IngestRow, IngestRows, RowDestination, RowRun, destinations
 from leveret.ingest.staging import Folder, Staging
 from leveret.observability.logs import Log
 from leveret.runtime.threads import Threads
@@ -66,7 +66,7 @@ REFUSALS = (
 GONE = BlobStoreFailed, BrokerClosed, JournalFailed, StoreUnreachable
 """The store is away, or another node has taken it over: waiting clients are told to try again."""
 
-Allow = Callable[[Destination], None]
+Allow = Callable[[RowDestination], None]
 """Refuses what the user may not write to."""
 
 LOG = Log("sink")
@@ -78,7 +78,7 @@ class Order:
 
     sink: Sink
     number: int
-    shares: tuple[Share, ...]
+    shares: tuple[CommittedPart, ...]
     rows: int
     origin: str = ""
     once: bool = False
@@ -94,26 +94,26 @@ class Sinks:
         directory: str,
         quota: Quota,
         batches_max: int,
-        elsewhere: Elsewhere | None = None,
+        other_shards: OtherShards | None = None,
     ) -> None:
         """Take up what was decided, staged in a directory; `start` goes on with it.
 
         Those of a shard, which reach other shards `elsewhere`, stage where its next owner finds it; the shards of a
         node share a quota.
         """
-        store = broker.guard.store
+        store = broker.runtime.store
         assert store is not None, "a broker in memory has nowhere to stage"
         self._broker = broker
-        self._guard = broker.guard
+        self._runtime = broker.runtime
         self._age_ms = quota.limits.age_ms
-        now_ms = broker.guard.clock.now_ms()
-        place = Folder(Disk(Path(directory) / DIRECTORY)) if elsewhere is None else Shelf(broker)
-        self._elsewhere = elsewhere
-        self._definitions = (lambda: broker.guard) if elsewhere is None else elsewhere.definitions
+        now_ms = broker.runtime.clock.now_ms()
+        place = Folder(Disk(Path(directory) / DIRECTORY)) if other_shards is None else BlobFolder(broker)
+        self._other_shards = other_shards
+        self._definitions = (lambda: broker.runtime) if other_shards is None else other_shards.definitions
         self._staging = Staging(place, store.options.keys, quota, now_ms)
-        with broker.guard as core:
-            self._ledger = Ledger(core, batches_max)
-        self._committing: dict[Sink, asyncio.Task[Batch]] = {}
+        with broker.runtime as core:
+            self._commit_log = CommitLog(core, batches_max)
+        self._committing: dict[Sink, asyncio.Task[IngestBatch]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
         # Not the threads that logins share: a store that is away takes these for as long as that lasts.
@@ -121,7 +121,7 @@ class Sinks:
 
     def start(self) -> None:
         """Publish what was decided before, and sweep now and then."""
-        for batch in self._ledger.unfinished():
+        for batch in self._commit_log.unfinished():
             LOG.info("batch is published further", sink=batch.sink.name, batch=batch.number, done=batch.done)
             self._committing[batch.sink] = self._run(self._resume(batch))
         self._run(self._sweep())
@@ -136,13 +136,13 @@ class Sinks:
 
     # Staging
 
-    async def put(self, sink: Sink, part: str, piece: int, data: bytes, allow: Allow) -> int:
+    async def put(self, sink: Sink, part: str, row_group: int, data: bytes, allow: Allow) -> int:
         """Stage a piece; give the number of its rows when it is on the disk."""
         found, places = await self._threads.run(_read, data)
         for destination in places:
             allow(destination)
-        now_ms = self._guard.clock.now_ms()
-        await self._threads.run(self._staging.put, sink, part, piece, data, now_ms)
+        now_ms = self._runtime.clock.now_ms()
+        await self._threads.run(self._staging.put, sink, part, row_group, data, now_ms)
         return found.rows
 
     async def abort(self, sink: Sink, parts: list[str]) -> None:
@@ -151,23 +151,23 @@ class Sinks:
 
     # Committing
 
-    async def commit(self, order: Order, allow: Allow) -> Batch:
+    async def commit(self, order: Order, allow: Allow) -> IngestBatch:
         """Publish a batch once; give how far it is, when all of it is published or after a while."""
         if self._closed:
             raise BrokerClosed("the server stops: commit again when it has started")
         task = self._committing.get(order.sink)
         if task is None:
-            known = self._ledger.find(order.sink, order.number, order.origin)
+            known = self._commit_log.find(order.sink, order.number, order.origin)
             if known is not None and known.published:
                 return known
             work = self._decide(order, allow) if known is None else self._resume(known)
             task = self._committing[order.sink] = self._run(work)
         done, _ = await asyncio.wait((task,), timeout=COMMIT_S)
-        known = self._ledger.find(order.sink, order.number, order.origin)
+        known = self._commit_log.find(order.sink, order.number, order.origin)
         if not done and known is not None:
             return known
         if not done:
-            return Batch(order.sink, order.number, order.rows, 0)
+            return IngestBatch(order.sink, order.number, order.rows, 0)
         if task.cancelled():
             raise BrokerClosed("the server stops: commit again when it has started")
         batch = task.result()
@@ -175,29 +175,29 @@ class Sinks:
             raise PreconditionFailed(f"batch {batch.number} of sink '{order.sink.name}' was being committed: try again")
         return batch
 
-    async def _decide(self, order: Order, allow: Allow) -> Batch:
+    async def _decide(self, order: Order, allow: Allow) -> IngestBatch:
         """Check a batch, decide on it, and publish it."""
-        batch = Batch(order.sink, order.number, order.rows, 0, order.origin, order.once, order.shares)
+        batch = IngestBatch(order.sink, order.number, order.rows, 0, order.origin, order.once, order.shares)
         await self._threads.run(self._staging.claim, order.sink, order.shares)
         try:
             await self._check(batch, order, allow)
-            with self._guard as core:
+            with self._runtime as core:
                 batch.decided_ms = core.now_ms
-                self._ledger.decide(batch)
-                frame = self._guard.commit()
+                self._commit_log.decide(batch)
+                commit_batch = self._runtime.commit()
         except BaseException:
             self._staging.release(order.sink, order.shares)
             raise
-        await self._guard.wait_async(frame)
+        await self._runtime.wait_async(commit_batch)
         return await self._roll(batch)
 
-    async def _check(self, batch: Batch, order: Order, allow: Allow) -> None:
+    async def _check(self, batch: IngestBatch, order: Order, allow: Allow) -> None:
         """Refuse a batch of which not every row could be published now."""
-        allowed: set[Destination] = set()
-        empty: set[Destination] = set()
+        allowed: set[RowDestination] = set()
+        empty: set[RowDestination] = set()
         rows = unroutable = 0
-        pieces = pieces_of(self._staging, batch, self._broker.options.message_bytes_max)
-        waiting = chunks(_noted(pieces, empty), read=Rows.outline)
+        row_groups = row_groups_of(self._staging, batch, self._broker.options.message_bytes_max)
+        waiting = chunks(_noted(row_groups, empty), read=IngestRows.outline)
         while chunk := await self._threads.run(next, waiting, None):
             new = destinations_of(chunk) - allowed
             for destination in new:
@@ -216,32 +216,32 @@ class Sinks:
                 "choose to drop such rows"
             )
 
-    async def _resume(self, batch: Batch) -> Batch:
+    async def _resume(self, batch: IngestBatch) -> IngestBatch:
         """Go on with a batch that was decided on before a restart."""
         self._staging.claim(batch.sink, batch.shares)
         return await self._roll(batch)
 
-    async def _roll(self, batch: Batch) -> Batch:
+    async def _roll(self, batch: IngestBatch) -> IngestBatch:
         """Publish a batch that was decided on, and note that."""
         shares = batch.shares
         while not await self._forward(batch):
             await asyncio.sleep(AWAY_S)
-        with self._guard:
-            self._ledger.finish(batch)
-            frame = self._guard.commit()
-        await self._guard.wait_async(frame)
-        with self._guard as core:
+        with self._runtime:
+            self._commit_log.finish(batch)
+            commit_batch = self._runtime.commit()
+        await self._runtime.wait_async(commit_batch)
+        with self._runtime as core:
             core.streams.forget(batch.producer.encode())
         self._staging.release(batch.sink, shares)
         await self._threads.run(self._staging.drop, batch.sink, [share.part for share in shares])
         return batch
 
-    async def _forward(self, batch: Batch) -> bool:
+    async def _forward(self, batch: IngestBatch) -> bool:
         """Publish the rest of a batch; False when what was staged cannot be read now."""
         bytes_max = self._broker.options.message_bytes_max
         put_away = partial(self._put_away, batch.sink.vhost)
         drop = self._broker.drop_unused
-        roll = RollForward(self._ledger, self._staging, batch, bytes_max, put_away, drop, self._elsewhere)
+        roll = RollForward(self._commit_log, self._staging, batch, bytes_max, put_away, drop, self._other_shards)
         written = 0
         while not roll.ended:
             try:
@@ -249,27 +249,27 @@ class Sinks:
             except BlobStoreFailed as error:
                 LOG.warning("batch waits for the store", sink=batch.sink.name, batch=batch.number, reason=error)
                 return False
-            with self._guard as core:
+            with self._runtime as core:
                 moved = roll.step(core)
-                frame = self._guard.commit()
-            # One frame is written while the next one is made.
-            await self._guard.wait_async(written)
-            written = frame
+                commit_batch = self._runtime.commit()
+            # One commit batch is written while the next one is made.
+            await self._runtime.wait_async(written)
+            written = commit_batch
             if not moved:
                 await asyncio.sleep(FULL_S)
         return True
 
     def _put_away(self, vhost: str, chunk: Chunk) -> Chunk:
         """Rows with pointers instead of bodies that are large."""
-        if isinstance(chunk, Stretch) and chunk.packed.longest <= self._broker.blob_bytes:
+        if isinstance(chunk, RowRun) and chunk.packed.longest <= self._broker.blob_bytes:
             return chunk
         return [self._stored(vhost, row) for row in chunk]
 
-    def _stored(self, vhost: str, row: Row) -> Row:
+    def _stored(self, vhost: str, row: IngestRow) -> IngestRow:
         """A row with a pointer instead of its body, if that is large."""
         if len(row.body) <= self._broker.blob_bytes:
             return row
-        with self._guard as core:
+        with self._runtime as core:
             if goes_to_stream(core, vhost, row.destination):
                 return row
         stored = self._broker.put_away(row.message._replace(data=row.body))
@@ -279,27 +279,27 @@ class Sinks:
 
     def described(self, vhost: str, user: str) -> Iterator[dict[str, Any]]:
         """The sinks of a user."""
-        for sink, batches in self._ledger.of(vhost, user):
+        for sink, batches in self._commit_log.of(vhost, user):
             told = [answer(each) for each in batches]
             yield {"name": sink.name, "staged_bytes": self._staging.bytes_of(sink), "batches": told}
 
     async def delete(self, sink: Sink) -> None:
         """Forget a sink and its batches."""
-        with self._guard:
-            self._ledger.delete(sink)
-            frame = self._guard.commit()
-        await self._guard.wait_async(frame)
+        with self._runtime:
+            self._commit_log.delete(sink)
+            commit_batch = self._runtime.commit()
+        await self._runtime.wait_async(commit_batch)
 
     async def _sweep(self) -> None:
         """Drop what was abandoned."""
         while True:
             await asyncio.sleep(SWEEP_S)
-            now_ms = self._guard.clock.now_ms()
+            now_ms = self._runtime.clock.now_ms()
             swept = await self._threads.run(self._staging.sweep, now_ms)
             if swept:
-                LOG.info("abandoned pieces dropped", pieces=swept)
-            with self._guard:
-                self._ledger.expire(now_ms - self._age_ms)
+                LOG.info("abandoned pieces dropped", row_groups=swept)
+            with self._runtime:
+                self._commit_log.expire(now_ms - self._age_ms)
 
     def _run(self, work: Any) -> asyncio.Task[Any]:
         """A task that is kept until it ends; its waiter hears of its failure, and so does the log."""
@@ -319,21 +319,21 @@ class Sinks:
             LOG.error("work on a sink failed", error)
 
 
-def _read(data: bytes) -> tuple[Piece, set[Destination]]:
+def _read(data: bytes) -> tuple[RowGroup, set[RowDestination]]:
     """A piece and where it goes. In a thread: it may name a destination for each of a million rows."""
-    piece = Piece(data)
-    return piece, destinations(piece)
+    row_group = RowGroup(data)
+    return row_group, destinations(row_group)
 
 
-def _noted(pieces: Iterator[Rows], empty: set[Destination]) -> Iterator[Rows]:
+def _noted(row_groups: Iterator[IngestRows], empty: set[RowDestination]) -> Iterator[IngestRows]:
     """The same, noting where those without rows would go: a commit is refused for them as for rows."""
-    for rows in pieces:
+    for rows in row_groups:
         if not len(rows):
             empty |= rows.destinations
         yield rows
 
 
-def answer(batch: Batch) -> dict[str, Any]:
+def answer(batch: IngestBatch) -> dict[str, Any]:
     """What is told about a batch: the same whenever it is asked for."""
     state = "published" if batch.published else "publishing"
     return {"batch": batch.number, "state": state, "rows": batch.rows, "done": batch.done, "dropped": batch.dropped}

@@ -1,11 +1,11 @@
-"""Staged pieces: files in a directory of their own, or on a shelf, durable before they are acknowledged.
+"""Staged pieces: files in a directory of their own, or on a folder, durable before they are acknowledged.
 
     name    <user, then sink, 16 hexadecimal digits each>.<part>.<number of the piece>
     file    | magic "LVS1" | u32 crc32c of the name and of all that follows | 0 16 | piece as it came |
     or      | magic "LVS2" | u32 crc32c of the same | sealed box of the piece (storage/encryption.py) |
     or      | magic "LVS1" | u32 crc32c of the same | id of the master key 16 | nonce 12 | piece | tag 16 |, formerly
 
-What is encrypted is bound to its name. A shelf encrypts what is put there itself.
+What is encrypted is bound to its name. A folder encrypts what is put there itself.
 
 A part belongs to one attempt of one task, and its name is never used twice: what an attempt leaves behind that did not
 win is dropped when the batch is aborted, or when it is too old.
@@ -30,10 +30,10 @@ from leveret.core.errors import (
     NotFound,
     PreconditionFailed,
 )
-from leveret.ingest.commit_log import Share, Sink
+from leveret.ingest.commit_log import CommittedPart, Sink
 from leveret.ingest.quota import Quota, digest_of
 from leveret.storage.disk import NO_ROOM, TEMPORARY, Disk, replace_file
-from leveret.storage.encryption import BOX_BYTES, KEY_ID_BYTES, NONCE_BYTES, PLAIN, KeyRef, Keys, seal, unseal
+from leveret.storage.encryption import BOX_BYTES, KEY_ID_BYTES, NONCE_BYTES, PLAIN, KeyRef, MasterKeys, seal, unseal
 from leveret.storage.journal.records import crc32c
 
 MAGIC, SEALED_MAGIC = b"LVS1", b"LVS2"
@@ -50,10 +50,10 @@ class Staged:
     """The pieces of one part, with their sizes."""
 
     used_ms: int
-    pieces: dict[int, int] = field(default_factory=dict)
+    row_groups: dict[int, int] = field(default_factory=dict)
 
 
-class Place(Protocol):
+class StagingFolder(Protocol):
     """Where files are."""
 
     encrypts: bool
@@ -89,14 +89,14 @@ class Folder:
         self.unlink = disk.unlink
 
     def write(self, name: str, *parts: bytes) -> None:
-        """See Place."""
+        """See StagingFolder."""
         replace_file(self._disk, name, *parts)
 
 
 class Staging:
     """The staged parts of all sinks. Safe for threads: writing and reading wait for the disk."""
 
-    def __init__(self, place: Place, keys: Keys, quota: Quota, now_ms: int) -> None:
+    def __init__(self, place: StagingFolder, keys: MasterKeys, quota: Quota, now_ms: int) -> None:
         """Take up what is there; it counts as new."""
         self._place = place
         self._keys = keys
@@ -112,7 +112,7 @@ class Staging:
                 place.unlink(name)
             elif known is not None:
                 staged = self._sinks.setdefault(known[1], {}).setdefault(known[2], Staged(now_ms))
-                size = staged.pieces[int(known[3])] = place.size(name)
+                size = staged.row_groups[int(known[3])] = place.size(name)
                 quota.add(known[1], size, 1)
 
     def close(self) -> None:
@@ -120,21 +120,21 @@ class Staging:
         with self._lock:
             self._closed = True
             for digest, parts in self._sinks.items():
-                sizes = [size for staged in parts.values() for size in staged.pieces.values()]
+                sizes = [size for staged in parts.values() for size in staged.row_groups.values()]
                 self._quota.add(digest, -sum(sizes), -len(sizes))
 
-    def put(self, sink: Sink, part: str, piece: int, data: bytes, now_ms: int) -> None:
+    def put(self, sink: Sink, part: str, row_group: int, data: bytes, now_ms: int) -> None:
         """Store a piece durably; the same one again takes the place of the first."""
         if PART.fullmatch(part) is None:
             raise InvalidArgument("a part has a name of 1 to 64 letters, digits, _ and -: choose another one")
-        if not 0 <= piece < PIECES_MAX:
-            raise InvalidArgument(f"pieces are numbered from 0 to {PIECES_MAX - 1}, not {piece}: make larger ones")
+        if not 0 <= row_group < PIECES_MAX:
+            raise InvalidArgument(f"pieces are numbered from 0 to {PIECES_MAX - 1}, not {row_group}: make larger ones")
         digest = self._key(sink)
-        name, key = _name(digest, part, piece), (digest, part, piece)
+        name, key = _name(digest, part, row_group), (digest, part, row_group)
         with self._lock:
             # A client that lost an answer may send the piece again before the first one is written.
             self._lock.wait_for(lambda: key not in self._writing)
-            self._reserve(digest, part, piece, CHECKED_AT + BOX_BYTES + len(data), now_ms)
+            self._reserve(digest, part, row_group, CHECKED_AT + BOX_BYTES + len(data), now_ms)
             self._writing.add(key)
         try:
             self._place.write(name, *self._sealed(name, data))
@@ -153,22 +153,22 @@ class Staging:
                 self._writing.discard(key)
                 self._lock.notify_all()
 
-    def _reserve(self, digest: str, part: str, piece: int, size: int, now_ms: int) -> None:
+    def _reserve(self, digest: str, part: str, row_group: int, size: int, now_ms: int) -> None:
         """Count a piece before it is written; refuse what is over a limit. Under the lock."""
         if (digest, part) in self._claimed:
             raise PreconditionFailed(f"part '{part}' is being committed: write under another name")
         if self._closed:
             raise BrokerClosed("another node has taken the shard of this sink over: send the piece again")
         known = self._sinks.get(digest, {}).get(part)
-        before = None if known is None else known.pieces.get(piece)
+        before = None if known is None else known.row_groups.get(row_group)
         self._quota.take(digest, size - (before or 0), before is None)
         staged = self._sinks.setdefault(digest, {}).setdefault(part, Staged(now_ms))
         staged.used_ms = now_ms
-        staged.pieces[piece] = size
+        staged.row_groups[row_group] = size
 
-    def read(self, sink: Sink, part: str, piece: int) -> bytes:
+    def read(self, sink: Sink, part: str, row_group: int) -> bytes:
         """A piece as it came."""
-        name = _name(self._key(sink), part, piece)
+        name = _name(self._key(sink), part, row_group)
         try:
             data = self._place.read_all(name)
         except FileNotFoundError:
@@ -193,7 +193,7 @@ class Staging:
         crc = crc32c(rest, crc32c(name.encode()))
         return struct.pack("<4sI", SEALED_MAGIC if sealed else MAGIC, crc), rest
 
-    def claim(self, sink: Sink, shares: Collection[Share]) -> None:
+    def claim(self, sink: Sink, shares: Collection[CommittedPart]) -> None:
         """Keep parts as they are until they are released; refuse if a piece of one is missing."""
         digest = self._key(sink)
         parts = {share.part for share in shares}
@@ -202,14 +202,16 @@ class Staging:
             for share in shares:
                 staged = self._sinks.get(digest, {}).get(share.part)
                 # By their number first: a client may name 10,000 parts of 10,000 pieces each.
-                pieces = {} if staged is None else staged.pieces
-                if len(pieces) < share.pieces or not all(piece in pieces for piece in range(share.pieces)):
+                row_groups = {} if staged is None else staged.row_groups
+                if len(row_groups) < share.row_groups or not all(
+                    row_group in row_groups for row_group in range(share.row_groups)
+                ):
                     raise NotFound(
                         f"part '{share.part}' of sink '{sink.name}' is not staged, or was too old: write it again"
                     )
             self._claimed |= {(digest, share.part) for share in shares}
 
-    def release(self, sink: Sink, shares: Collection[Share]) -> None:
+    def release(self, sink: Sink, shares: Collection[CommittedPart]) -> None:
         """Give up a claim."""
         with self._lock:
             digest = self._key(sink)
@@ -219,7 +221,7 @@ class Staging:
         """Remove parts, but for those that are claimed; those that are not there are no error."""
         digest = self._key(sink)
         with self._lock:
-            gone = [each for part in parts for each in self._unclaimed(digest, part)]
+            gone = [each for part in parts for each in self._not_claimed(digest, part)]
         for each in gone:
             self._remove(*each)
 
@@ -233,17 +235,17 @@ class Staging:
                 for part, staged in parts.items()
                 if staged.used_ms < until_ms
             ]
-            gone = [each for digest, part in old for each in self._unclaimed(digest, part)]
+            gone = [each for digest, part in old for each in self._not_claimed(digest, part)]
         for each in gone:
             self._remove(*each)
         return len(gone)
 
-    def _unclaimed(self, digest: str, part: str) -> list[tuple[str, str, int]]:
+    def _not_claimed(self, digest: str, part: str) -> list[tuple[str, str, int]]:
         """The pieces of a part, if it may go."""
         staged = self._sinks.get(digest, {}).get(part)
         if staged is None or (digest, part) in self._claimed:
             return []
-        return [(digest, part, piece) for piece in staged.pieces]
+        return [(digest, part, row_group) for row_group in staged.row_groups]
 
     def bytes_of(self, sink: Sink) -> int:
         """What a sink has staged."""
@@ -254,9 +256,9 @@ class Staging:
         legacy = _legacy_digest(sink)
         return legacy if legacy in self._sinks else digest_of(sink)
 
-    def _remove(self, digest: str, part: str, piece: int) -> None:
+    def _remove(self, digest: str, part: str, row_group: int) -> None:
         """Forget a piece and remove its file."""
-        for name in (_name(digest, part, piece), _name(digest, part, piece) + TEMPORARY):
+        for name in (_name(digest, part, row_group), _name(digest, part, row_group) + TEMPORARY):
             try:
                 self._place.unlink(name)
             except FileNotFoundError:
@@ -264,10 +266,10 @@ class Staging:
         with self._lock:
             parts = self._sinks.get(digest, {})
             if part in parts:
-                size = parts[part].pieces.pop(piece, None)
+                size = parts[part].row_groups.pop(row_group, None)
                 if size is not None and not self._closed:
                     self._quota.add(digest, -size, -1)
-                if not parts[part].pieces:
+                if not parts[part].row_groups:
                     del parts[part]
             if not parts:
                 self._sinks.pop(digest, None)
@@ -300,5 +302,5 @@ def _info(name: str) -> bytes:
     return b"leveret staged piece " + name.encode()
 
 
-def _name(digest: str, part: str, piece: int) -> str:
-    return f"{digest}.{part}.{piece}"
+def _name(digest: str, part: str, row_group: int) -> str:
+    return f"{digest}.{part}.{row_group}"

@@ -25,13 +25,13 @@ from typing import Any, Literal, get_args
 
 from leveret.clock import Clock
 from leveret.core.errors import LeveretError
-from leveret.observability.chain import Head, Row, text_of
-from leveret.observability.forwarding import Forwarder, Line
+from leveret.observability.chain import ChainHead, Row, text_of
+from leveret.observability.forwarding import AuditForwarder, Line
 from leveret.observability.logs import HIDDEN, SECRET, Log, around
-from leveret.observability.refusals import Key, Refusals
+from leveret.observability.refusals import RefusalKey, Refusals
 from leveret.observability.row_file import ENDS, FILE_BYTES_MAX, RowFile, sync
 
-ACTS_MAX = 1_000  # of each kind, in memory
+ENTRIES_MAX = 1_000  # of each kind, in memory
 FIELD_BYTES_MAX = 512  # as JSON: a queue name of 255 bytes fits, in whatever script
 SHORT_CHARACTERS = FIELD_BYTES_MAX // 12  # one outside of the basic plane has 12 bytes as JSON, all others fewer
 PENDING_MAX = 512  # rows that wait for the disk: more are written at once, by the thread that has the next one
@@ -57,7 +57,7 @@ LOST: Row = {"by": "(server)", "act": "write the audit log", "outcome": "the dis
 LOG = Log("audit")
 
 
-class Act:
+class AuditEntry:
     """An act that is being done; what came of it, unless it raises something."""
 
     def __init__(self) -> None:
@@ -78,14 +78,14 @@ class Trail:
     def __init__(self, file: RowFile) -> None:
         """Go on after the rows of a file."""
         self.file = file
-        self.rows: deque[tuple[int, int, Row]] = deque(maxlen=ACTS_MAX)
+        self.rows: deque[tuple[int, int, Row]] = deque(maxlen=ENTRIES_MAX)
         self.pending: list[Row] = []
         self.lost = 0
         """Rows that the disk did not take, since the last one that it took."""
         self.lost_total = 0
         self.noted = 0
         """Rows since the start of the process."""
-        for row in file.read(ACTS_MAX):
+        for row in file.read(ENTRIES_MAX):
             shown = {name: value for name, value in row.items() if name not in LINKS}
             self.rows.append((_time_of(row), -1, shown))
 
@@ -118,7 +118,7 @@ class Audit:
         self._writing = Lock()  # taken before the mutex: rows reach their file in the order of their time
         self._closed = Event()
         self._thread: Thread | None = None
-        self.forwarder: Forwarder | None = None
+        self.forwarder: AuditForwarder | None = None
 
     # What is noted
 
@@ -140,7 +140,7 @@ class Audit:
         """Count a refusal; `operation` and `cause` say with which others."""
         row = self._row(by, act, reason, facts)
         with self._mutex:
-            is_first = self._refusals.is_first(Key(row["by"], operation, cause), row)
+            is_first = self._refusals.is_first(RefusalKey(row["by"], operation, cause), row)
         if is_first:
             self._keep("refusals", row)
             _log(row)
@@ -150,9 +150,9 @@ class Audit:
         self.refused(user or TOKEN, LOG_IN, reason, f"{LOG_IN} by {protocol}", peer, protocol=protocol, peer=peer)
 
     @contextmanager
-    def noting(self, by: str, act: str, operation: str, kind: Kind, /, **facts: object) -> Iterator[Act]:
+    def noting(self, by: str, act: str, operation: str, kind: Kind, /, **facts: object) -> Iterator[AuditEntry]:
         """Note an act at its end: that it was done, why it was refused, or that its outcome is not known."""
-        noted = Act()
+        noted = AuditEntry()
         try:
             yield noted
         except LeveretError as error:
@@ -198,7 +198,7 @@ class Audit:
         found = merge(*newest, key=lambda each: each[:2], reverse=True)
         return [{**row, "kind": name} for _, _, name, row in islice(found, limit)]
 
-    def heads(self) -> dict[Kind, Head]:
+    def heads(self) -> dict[Kind, ChainHead]:
         """The last line of each log that is in its file."""
         return {kind: trail.file.head for kind, trail in self._trails.items()}
 
@@ -211,7 +211,7 @@ class Audit:
 
     # The disk
 
-    def forward(self, forwarder: Forwarder) -> None:
+    def forward(self, forwarder: AuditForwarder) -> None:
         """Forward every row that is written from now on; closing the log closes the forwarder, too."""
         self.forwarder = forwarder
 

@@ -30,17 +30,17 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ChainHead:
     """The last line of a chain: its number, and the hash that the next line has."""
 
     seq: int = 0
     hash: str = NO_LINE
 
-    def line(self, row: Row) -> tuple[bytes, "Head"]:
+    def line(self, row: Row) -> tuple[bytes, "ChainHead"]:
         """The next line, and the head after it."""
         seq = self.seq + 1
         line = text_of({**row, "seq": seq, "prev": self.hash})
-        return line, Head(seq, hash_of(line))
+        return line, ChainHead(seq, hash_of(line))
 
 
 def text_of(row: Row) -> bytes:
@@ -65,14 +65,14 @@ def parsed(line: bytes) -> Row | None:
     return row if isinstance(row, dict) else None
 
 
-def head_of(lines: Sequence[bytes]) -> Head:
+def head_of(lines: Sequence[bytes]) -> ChainHead:
     """The head after some lines: the last one that is whole. One without a number is of an older version."""
     for line in reversed(lines):
         row = parsed(line)
         if row is not None:
             seq = row.get("seq")
-            return Head(seq if isinstance(seq, int) else 0, hash_of(line))
-    return Head()
+            return ChainHead(seq if isinstance(seq, int) else 0, hash_of(line))
+    return ChainHead()
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class Finding:
     since_ms: int | None = None
     """The time of the first chained row that is there; older ones were rotated away."""
     seq_first: int | None = None
-    head: Head = field(default_factory=Head)
+    head: ChainHead = field(default_factory=ChainHead)
     broken: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class Finding:
         return asdict(self)
 
 
-def examine(name: str, older: str, newest: str, known: Head | None = None) -> Finding:
+def examine(name: str, older: str, newest: str, known: ChainHead | None = None) -> Finding:
     """Check the two files of a chain. `known` is a line that has to be there: the last one of a running server."""
     found = Finding(name)
     with ExitStack() as files:
@@ -126,7 +126,7 @@ def _take(found: Finding, line: bytes, is_rotated: bool) -> str | None:
             return "the row has no hash, and those before it have one"
         found.rows += 1
         found.unchained += 1
-        found.head = Head(0, hash_of(line))
+        found.head = ChainHead(0, hash_of(line))
         return None
     seq, prev = row.get("seq"), row["prev"]
     if not isinstance(seq, int):
@@ -144,7 +144,7 @@ def _take(found: Finding, line: bytes, is_rotated: bool) -> str | None:
         found.seq_first = seq
         found.since_ms = row["at_ms"] if isinstance(row.get("at_ms"), int) else None
     found.rows += 1
-    found.head = Head(seq, hash_of(line))
+    found.head = ChainHead(seq, hash_of(line))
     return None
 
 

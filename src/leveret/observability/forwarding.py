@@ -40,7 +40,7 @@ class Line(NamedTuple):
     text: bytes
 
 
-class Sender(Protocol):
+class ForwardSender(Protocol):
     """What knows the collector. Its methods are called by the thread of the forwarder."""
 
     def send(self, lines: Sequence[Line]) -> None:
@@ -50,10 +50,10 @@ class Sender(Protocol):
         """Hang up."""
 
 
-class Forwarder:
+class AuditForwarder:
     """What waits for a collector. `sent`, `dropped` and `failures` (failed tries) count."""
 
-    def __init__(self, sender: Sender, rows_max: int, waits_s: Sequence[float] = WAITS_S) -> None:
+    def __init__(self, sender: ForwardSender, rows_max: int, waits_s: Sequence[float] = WAITS_S) -> None:
         """Start the thread."""
         self._sender = sender
         self._rows_max = rows_max

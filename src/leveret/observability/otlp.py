@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from leveret.core.errors import InvalidArgument
 from leveret.http_client import ThreadedClient
 from leveret.observability.otlp_wire import request
-from leveret.observability.spans import Span
+from leveret.observability.spans import TraceSpan
 
 SERVICE = "leveret"
 DEFAULT = "http://localhost:4318"
@@ -46,7 +46,7 @@ class OtlpSender:
         self._closed = threading.Event()
         self._sending = threading.Lock()
 
-    def send(self, spans: list[Span]) -> bool:
+    def send(self, spans: list[TraceSpan]) -> bool:
         """See Sender."""
         body = request(self._resource, spans)
         if self._is_zipped:

@@ -18,7 +18,7 @@ from functools import lru_cache
 from struct import pack
 
 from leveret.clock import give_turn
-from leveret.observability.spans import Attribute, Span
+from leveret.observability.spans import Attribute, TraceSpan
 
 SCOPE = "leveret"
 KINDS = {"INTERNAL": 1, "SERVER": 2}
@@ -78,7 +78,7 @@ def _value(value: Attribute) -> bytes:
     return field(5, b"".join([field(1, _value(each)) for each in value]))
 
 
-def span_bytes(span: Span) -> bytes:
+def span_bytes(span: TraceSpan) -> bytes:
     """One span."""
     parts = [
         field(1, span.trace_id.to_bytes(16, "big")),
@@ -93,7 +93,7 @@ def span_bytes(span: Span) -> bytes:
     return b"".join(parts)
 
 
-def request(resource: Mapping[str, str], spans: list[Span]) -> bytes:
+def request(resource: Mapping[str, str], spans: list[TraceSpan]) -> bytes:
     """A request with spans of one resource."""
     written = []
     for place, span in enumerate(spans, start=1):

@@ -13,7 +13,7 @@ OTHERS = "(others)"  # in place of the user, when the table is full
 Row = dict[str, Any]
 
 
-class Key(NamedTuple):
+class RefusalKey(NamedTuple):
     """What is counted together. `operation` is a word of ours, never text that a client chose."""
 
     by: str
@@ -46,11 +46,11 @@ class Refusals:
     def __init__(self, keys_max: int = KEYS_MAX) -> None:
         """Nothing was refused so far."""
         self._keys_max = keys_max
-        self._keys: dict[Key, Counted] = {}
+        self._keys: dict[RefusalKey, Counted] = {}
         self._others: dict[str, Counted] = {}
         self._due_ms: int | None = None
 
-    def is_first(self, key: Key, row: Row) -> bool:
+    def is_first(self, key: RefusalKey, row: Row) -> bool:
         """Whether the row is to be written as it is; otherwise it is counted."""
         if self._due_ms is None:
             self._due_ms = row["at_ms"] + SUMMARY_MS

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from leveret.observability.chain import Head, Row, head_of, parsed, text_of
+from leveret.observability.chain import ChainHead, Row, head_of, parsed, text_of
 from leveret.observability.logs import Log
 
 FILE_BYTES_MAX = 8 << 20
@@ -31,7 +31,7 @@ class RowFile:
         self._names: tuple[str, ...] = () if directory is None else paths(directory, name)
         self._unsynced: set[str] = set()
         self._torn = False
-        self.head = Head()
+        self.head = ChainHead()
         """The last line of the chain that is in the file."""
         self.written: Callable[[Row, bytes], None] | None = None
         """Called with each row that is in the file, and its line."""
@@ -77,7 +77,7 @@ class RowFile:
             self.head = before
         return self.head.seq - before.seq
 
-    def _chunk(self, rows: Sequence[Row]) -> tuple[Head, list[bytes]]:
+    def _chunk(self, rows: Sequence[Row]) -> tuple[ChainHead, list[bytes]]:
         """As many of the first rows as are written at once, as lines, and the head after them."""
         bytes_max = min(CHUNK_BYTES, self._bytes_max)
         lines: list[bytes] = []

@@ -21,7 +21,7 @@ Attribute = str | int | Sequence[str]
 LOG = Log("tracing")
 
 
-class Span(NamedTuple):
+class TraceSpan(NamedTuple):
     """Something that was done for a message."""
 
     name: str
@@ -36,10 +36,10 @@ class Span(NamedTuple):
     attributes: Mapping[str, Attribute]
 
 
-class Sender(Protocol):
+class SpanSender(Protocol):
     """What knows the collector."""
 
-    def send(self, spans: list[Span]) -> bool:
+    def send(self, spans: list[TraceSpan]) -> bool:
         """Hand spans over; False when they are lost."""
 
     def close(self) -> None:
@@ -49,11 +49,11 @@ class Sender(Protocol):
 class Spans:
     """What waits for a collector. `exported` and `dropped` count."""
 
-    def __init__(self, sender: Sender, waiting_max: int) -> None:
+    def __init__(self, sender: SpanSender, waiting_max: int) -> None:
         """Start the thread."""
         self._sender = sender
         self._waiting_max = waiting_max
-        self._waiting: deque[Span] = deque()
+        self._waiting: deque[TraceSpan] = deque()
         self._wake = threading.Event()
         self._closing = False
         self._told = 0
@@ -67,7 +67,7 @@ class Spans:
         """How many wait."""
         return len(self._waiting)
 
-    def add(self, span: Span) -> None:
+    def add(self, span: TraceSpan) -> None:
         """Leave a span here; from any thread."""
         if len(self._waiting) >= self._waiting_max:
             self.dropped += 1

@@ -80,13 +80,13 @@ def graveyards(core: Broker, queues: Iterable[Queue]) -> set[Queue]:
     return found
 
 
-def _destinations(home: Vhost, exchange: str, key: str | None) -> list[Queue]:
+def _destinations(virtual_host: Vhost, exchange: str, key: str | None) -> list[Queue]:
     """Where an exchange sends a key; without one, wherever it sends anything."""
     if exchange == "":
-        return [home.queues[key]] if key in home.queues else []
-    source = home.exchanges.get(exchange)
+        return [virtual_host.queues[key]] if key in virtual_host.queues else []
+    source = virtual_host.exchanges.get(exchange)
     if source is None:
         return []
     if key is not None and not source.internal:
-        return home.route(exchange, [key], {})
+        return virtual_host.route(exchange, [key], {})
     return [each.destination for each in source.bindings.values() if isinstance(each.destination, Queue)]

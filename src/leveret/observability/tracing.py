@@ -28,7 +28,7 @@ from leveret.core.ids import format_id
 from leveret.core.message import Message
 from leveret.core.queue import Queue
 from leveret.core.tracing import Tracer
-from leveret.observability.spans import Attribute, Span, Spans
+from leveret.observability.spans import Attribute, Spans, TraceSpan
 from leveret.observability.trace_context import TraceContext, context_of
 
 SYSTEM = "leveret"
@@ -55,11 +55,11 @@ class Unwritten(NamedTuple):
     """A publish that waits for a frame of the journal."""
 
     frame: int
-    publish: Span
+    publish: TraceSpan
     entered_ns: int
 
 
-class Part(NamedTuple):
+class SpanPart(NamedTuple):
     """What a span is of its trace."""
 
     name: str
@@ -126,7 +126,7 @@ class BrokerTracer(Tracer):
             attributes["messaging.rabbitmq.destination.routing_key"] = clipped(message.routing_key)
         is_first = given is not None and given.span_id == context.span_id
         now_ns = self.now_ns()
-        publish = Span(
+        publish = TraceSpan(
             name=f"publish {clipped(where)}",
             kind="SERVER",
             trace_id=context.trace_id,
@@ -175,7 +175,7 @@ class BrokerTracer(Tracer):
         if isinstance(consumer, str) and consumer:
             attributes["messaging.client.id"] = clipped(consumer)
         self._add(
-            Part("deliver", self._delivery_id(held), context.span_id),
+            SpanPart("deliver", self._delivery_id(held), context.span_id),
             queue,
             context,
             attributes,
@@ -201,11 +201,11 @@ class BrokerTracer(Tracer):
         if held.lease:
             parent_id = self._delivery_id(held)
             attributes["messaging.leveret.held_ms"] = max(0, self._clock.now_ms() - held.delivered_ms)
-        self._add(Part(name, new_id(), parent_id), queue, context, attributes)
+        self._add(SpanPart(name, new_id(), parent_id), queue, context, attributes)
 
     def _add(
         self,
-        part: Part,
+        part: SpanPart,
         queue: Queue,
         context: TraceContext,
         attributes: dict[str, Attribute],
@@ -215,7 +215,7 @@ class BrokerTracer(Tracer):
         attributes["messaging.leveret.vhost"] = clipped(queue.vhost)
         end_ns = self.now_ns()
         self.spans.add(
-            Span(
+            TraceSpan(
                 name=f"{part.name} {clipped(queue.name)}",
                 kind="SERVER",
                 trace_id=context.trace_id,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from leveret.core.errors import InvalidArgument, NotSupported
 from leveret.core.queue import Queue
-from leveret.storage.stream.log import Log
+from leveret.storage.stream.log import PartitionLog
 from leveret.storage.stream.pieces import PIECE_BYTES_MAX, piece, reach
 from leveret.storage.stream.recorder import StreamRecorder
 
@@ -25,7 +25,7 @@ class PartitionOffsets(NamedTuple):
     """The offset that so many bytes reach from another."""
 
 
-def logs_of(queue: Queue) -> list[Log]:
+def logs_of(queue: Queue) -> list[PartitionLog]:
     """The partitions of a stream."""
     recorder = queue.recorder
     if not isinstance(recorder, StreamRecorder):
@@ -33,7 +33,7 @@ def logs_of(queue: Queue) -> list[Log]:
     return recorder.logs
 
 
-def log_of(queue: Queue, partition: int) -> Log:
+def log_of(queue: Queue, partition: int) -> PartitionLog:
     """One partition of a stream."""
     logs = logs_of(queue)
     if not 0 <= partition < len(logs):

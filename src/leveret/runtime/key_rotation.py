@@ -25,9 +25,9 @@ from leveret.storage.encryption import PLAIN
 from leveret.storage.journal.files.segments import HEADER_BYTES, parse_header, segment_name, segment_numbers
 
 if TYPE_CHECKING:
-    from leveret.runtime.runtime import Guard
+    from leveret.runtime.runtime import Runtime
 
-Elsewhere = Callable[[], Mapping[str, int]]
+OtherKeys = Callable[[], Mapping[str, int]]
 """Counts what others have encrypted, by the ids of their keys; it is not encrypted anew."""
 
 BODIES = 20  # that one step encrypts
@@ -36,7 +36,7 @@ LOG = Log("embedded")
 
 
 @dataclass
-class Progress:
+class RotationProgress:
     """How far a rotation is; the counts are of what is left."""
 
     state: str = "running"
@@ -62,18 +62,18 @@ class Progress:
 class Rotation:
     """One run over a broker. `step` comes from one thread, `progress` may be read from any."""
 
-    def __init__(self, guard: Guard, elsewhere: Elsewhere) -> None:
+    def __init__(self, runtime: Runtime, other_keys: OtherKeys) -> None:
         """Begin; nothing is done yet."""
-        store = guard.store
+        store = runtime.store
         if store is None or not store.options.keys:
             raise InvalidArgument(
                 "nothing is encrypted here: give the new key as the first one by encryption_key_file or "
                 "encryption_key_env, and start again"
             )
-        self._guard = guard
+        self._runtime = runtime
         self._store = store
-        self._elsewhere = elsewhere
-        self.progress = Progress(key=store.options.keys.writing.hex())
+        self._other_keys = other_keys
+        self.progress = RotationProgress(key=store.options.keys.writing.hex())
         self._steps = self._run()
 
     def step(self) -> bool:
@@ -97,11 +97,11 @@ class Rotation:
     def _run(self) -> Iterator[None]:
         """All steps, one after the other."""
         progress = self.progress
-        streams, in_tables = self._guard.streams.foreign_segments()
+        streams, in_tables = self._runtime.streams.foreign_segments()
         yield
         foreign = self._store.foreign_segments()
-        with self._guard.lock:
-            pointers = list(self._guard.core.engine.blobs) if self._guard.large is not None else []
+        with self._runtime.lock:
+            pointers = list(self._runtime.core.engine.blobs) if self._runtime.large is not None else []
         until = foreign[-1] if foreign else 0
         progress.segments, progress.stream_segments = len(foreign), len(streams)
         progress.bodies = len(pointers)
@@ -113,7 +113,7 @@ class Rotation:
         yield
         for found in streams:
             self._check_room()
-            self._guard.streams.reseal(*found)
+            self._runtime.streams.reseal(*found)
             progress.stream_segments -= 1
             yield
         for number, pointer in enumerate(pointers, 1):
@@ -140,16 +140,16 @@ class Rotation:
 
     def _reseal(self, pointer: bytes) -> None:
         """Encrypt a large body anew, unless its message was settled meanwhile; only this thread deletes bodies."""
-        with self._guard.lock:
-            live = pointer in self._guard.core.engine.blobs
-        if live and self._guard.large is not None:
-            self._guard.large.reseal(pointer)
+        with self._runtime.lock:
+            live = pointer in self._runtime.core.engine.blobs
+        if live and self._runtime.large is not None:
+            self._runtime.large.reseal(pointer)
 
     def _forget_keys(self, in_tables: set[bytes]) -> None:
         """Let META name the keys that are needed, and tell which ones are not."""
         progress, store = self.progress, self._store
         needed = {key_id.hex(): "segments of streams in PostgreSQL" for key_id in in_tables if key_id != PLAIN}
-        for key_id, count in self._elsewhere().items():
+        for key_id, count in self._other_keys().items():
             needed[key_id] = ", ".join(filter(None, (needed.get(key_id), f"{count} staged pieces")))
         progress.needed = {key_id: why for key_id, why in needed.items() if key_id not in (progress.key, PLAIN.hex())}
         progress.archived = dict(archived(store.options.archive_dir))
@@ -176,6 +176,6 @@ def archived(directory: str | None) -> Counter[str]:
     return found
 
 
-def as_facts(progress: Progress) -> dict[str, Any]:
+def as_facts(progress: RotationProgress) -> dict[str, Any]:
     """A progress, fit for JSON."""
     return {**vars(progress), "left": progress.left}

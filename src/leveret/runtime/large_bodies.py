@@ -75,13 +75,15 @@ class LargeBodies:
 
     def release(self) -> bool:
         """Let go of blobs that no message names any more; False when there is nothing to delete. Under the lock."""
-        frame = self._journal.pending if self._journal.dirty else self._journal.pending - 1
+        commit_batch = self._journal.pending if self._journal.dirty else self._journal.pending - 1
         for pointer in self._core.engine.take_released():
-            self._blobs.release(pointer, frame)
+            self._blobs.release(pointer, commit_batch)
         return self._blobs.has_released
 
     def delete(self) -> bool:
-        """Delete what was released up to the last durable frame, not under the lock; False when that must wait."""
+        """Delete what was released up to the last durable commit batch, not under the lock; False when that must
+        wait.
+        """
         try:
             self._blobs.delete_released(self._journal.durable)
         except BlobStoreFailed:

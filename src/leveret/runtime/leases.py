@@ -11,14 +11,14 @@ from leveret.core.errors import LeveretError
 from leveret.runtime.ticker import Ticker
 
 
-class Held(Protocol):
+class Leasable(Protocol):
     """What is leased for a time."""
 
     def extend(self, seconds: float) -> None:
         """Keep it."""
 
 
-class Job(Held, Protocol):
+class LeasedMessage(Leasable, Protocol):
     """A message that was taken."""
 
     @property
@@ -59,10 +59,10 @@ class Extender:
         self._source = source
         self._clock: Clock = source.clock
         self._lock = threading.Lock()
-        self._due_ms: dict[Held, int] = {}
+        self._due_ms: dict[Leasable, int] = {}
         self._ticker = Ticker(self._clock, self._lock, self._due, "leveret-extender")
 
-    def hold(self, message: Held) -> None:
+    def hold(self, message: Leasable) -> None:
         """Keep a message leased until it is released."""
         lease_ms = self._source.lease_ms
         if lease_ms:
@@ -70,7 +70,7 @@ class Extender:
                 self._due_ms[message] = self._clock.now_ms() + lease_ms // 2
                 self._ticker.plan(self._due_ms[message])
 
-    def release(self, message: Held) -> None:
+    def release(self, message: Leasable) -> None:
         """Leave a message to itself."""
         with self._lock:
             self._due_ms.pop(message, None)
@@ -89,7 +89,7 @@ class Extender:
         with self._lock:
             return min(self._due_ms.values(), default=NEVER_MS)
 
-    def _extend(self, message: Held, now_ms: int) -> None:
+    def _extend(self, message: Leasable, now_ms: int) -> None:
         """Extend one lease; one that ended meanwhile is not kept any more."""
         lease_ms = self._source.lease_ms
         try:

@@ -1,6 +1,6 @@
 """Moving messages from one queue to others, mostly dead letters back to where they died.
 
-Both sides of each move are in one frame: after a crash a message is in exactly one of the queues.
+Both sides of each move are in one commit batch: after a crash a message is in exactly one of the queues.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from leveret.core.queue import Queue as CoreQueue
 from leveret.runtime.sweep import STEP, Sweep
 
 if TYPE_CHECKING:
-    from leveret.runtime.runtime import Guard
+    from leveret.runtime.runtime import Runtime
 
 STEPS_PER_SECOND = 10  # of a redrive with a rate
 PERSISTENT = 1  # as in message.pxd
@@ -48,7 +48,7 @@ class Redrive(Sweep):
 
     def __init__(
         self,
-        guard: Guard,
+        runtime: Runtime,
         source: CoreQueue,
         to: str | None,
         chosen: Filter,
@@ -61,7 +61,7 @@ class Redrive(Sweep):
 
         `allows` is asked about each destination once: messages stay for which it says False.
         """
-        super().__init__(guard, source, chosen, limit, dry_run)
+        super().__init__(runtime, source, chosen, limit, dry_run)
         if rate is not None and rate <= 0:
             raise InvalidArgument(f"rate is a number of messages per second, not {rate!r}")
         self._to = to
@@ -80,7 +80,7 @@ class Redrive(Sweep):
         self.begin()
         while not self.ended:
             before = self._moved
-            self._guard.wait(self.step())
+            self._runtime.wait(self.step())
             if progress is not None:
                 progress(self.result)
             self._pause(self._moved - before)
@@ -139,5 +139,5 @@ class Redrive(Sweep):
     def _pause(self, moved: int) -> None:
         """Keep to the rate."""
         if self._rate is not None and moved and not self.ended:
-            until_ms = self._guard.clock.now_ms() + round(1000 * moved / self._rate)
-            self._guard.clock.wait(closed_gate(), until_ms)
+            until_ms = self._runtime.clock.now_ms() + round(1000 * moved / self._rate)
+            self._runtime.clock.wait(closed_gate(), until_ms)

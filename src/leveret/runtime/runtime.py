@@ -1,13 +1,13 @@
 """The one lock around the core, and all that happens when it is taken and let go.
 
-    with guard:                     the time is told to the core; what is due happens
+    with runtime:                   the time is told to the core; what is due happens
         ...verbs of the core...
-        frame = guard.commit()      what was appended is to go to the disk
-    guard.wait(frame)               until it is there; never under the lock
+        batch = runtime.commit()    what was appended is to go to the disk
+    runtime.wait(batch)             until it is there; never under the lock
 
-What no caller waits for (deliveries, acknowledgements, what time did) goes with the next frame, or on its own after
-LAZY_COMMIT_MS, or when there is much of it. Time has a thread, and so has housekeeping: that one waits for disks and
-blob stores, which must not hold up a message that is due.
+What no caller waits for (deliveries, acknowledgements, what time did) goes with the next commit batch, or on its own
+after LAZY_COMMIT_MS, or when there is much of it. Time has a thread, and so has housekeeping: that one waits for disks
+and blob stores, which must not hold up a message that is due.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from leveret.core.broker import Broker
 from leveret.core.dispatch import pump
 from leveret.core.errors import BrokerClosed, JournalError, JournalFailed
 from leveret.observability.tracing import BrokerTracer
-from leveret.runtime.key_rotation import Elsewhere, Rotation
+from leveret.runtime.key_rotation import OtherKeys, Rotation
 from leveret.runtime.large_bodies import LargeBodies
 from leveret.runtime.ticker import Ticker
 from leveret.runtime.waiters import Waiters
@@ -28,7 +28,7 @@ from leveret.storage.journal.store import Store
 from leveret.storage.stream.store import StreamStore
 
 LAZY_COMMIT_MS = 50
-LAZY_COMMIT_BYTES = 1 << 20  # a frame that is much larger takes its time, and is not kept for reading
+LAZY_COMMIT_BYTES = 1 << 20  # a commit batch that is much larger takes its time, and is not kept for reading
 TURNS_GIVEN = 20
 HOUSEKEEP_MS = 1_000  # how often, while something is written, checkpoints and compaction get a chance
 BUSY_MS = 10  # between two rounds of a compaction: others get the disk and the lock
@@ -36,11 +36,11 @@ HOUSEKEEP_STEPS = 8  # segments that one round may remove: a fast publisher must
 HOUSEKEEP_SEGMENTS = 2  # segments that may be written before the next round, however little time has passed
 
 
-class Guard:
+class Runtime:
     """The core of a broker, made safe for threads."""
 
     def __init__(self, core: Broker, lock: threading.Lock, clock: Clock) -> None:
-        """Guard a core in memory; `attach` gives it a store."""
+        """Serve a core in memory; `attach` gives it a store."""
         self.core = core
         self.clock = clock
         self.lock = lock
@@ -52,11 +52,11 @@ class Guard:
         self._streams: StreamStore | None = None
         self.tracer: BrokerTracer | None = None
         self._hears_durable: Callable[[int], None] | None = None
-        self.first_frame = 0
+        self.first_batch = 0
         self._ticker = Ticker(clock, lock, self._due, "leveret-ticker")
         self._housekeeper = Ticker(clock, lock, self._housekeep, "leveret-housekeeper")
         self._lazy_ms = NEVER_MS
-        self._lazy_frame = 0  # the one that is to be written then, unless a caller asks for it earlier
+        self._lazy_batch = 0  # the one that is to be written then, unless a caller asks for it earlier
         self._lazy_bytes = LAZY_COMMIT_BYTES
         self._awaited = False  # a caller is going to wait for what was done since the lock was taken
         self._problem: Exception | None = None  # of a queue that could not be read; raised at the next exit
@@ -83,7 +83,7 @@ class Guard:
         self.store = store
         store.commit.on_durable = self._durable
         self.large = large
-        self.first_frame = store.journal.pending
+        self.first_batch = store.journal.pending
         self._journal = store.journal
         self._lazy_bytes = min(LAZY_COMMIT_BYTES, store.options.unwritten_bytes_max)
         self._housekeep_segment = store.journal.segment + HOUSEKEEP_SEGMENTS
@@ -148,7 +148,7 @@ class Guard:
     # Durability
 
     def commit(self) -> int:
-        """Give the frame to wait for, with all that was appended. The caller holds the lock."""
+        """Give the commit batch to wait for, with all that was appended. The caller holds the lock."""
         self._awaited = True
         if self._journal is None or self.store is None:
             return 0
@@ -162,7 +162,7 @@ class Guard:
     def _commit_streams(self, streams: StreamStore) -> None:
         """See to it that what was appended to streams is written soon: readers wait for it.
 
-        The caller that asked for the frame begins to write it itself. The caller holds the lock.
+        The caller that asked for the commit batch begins to write it itself. The caller holds the lock.
         """
         if self._housekeeper.planned_ms == NEVER_MS:
             self._housekeeper.plan(self.core.now_ms + HOUSEKEEP_MS)
@@ -181,8 +181,8 @@ class Guard:
     def _plan_lazily(self) -> int:
         """When what no caller waits for is to go to the disk; the caller holds the lock."""
         journal = self._journal
-        if journal is not None and journal.pending != self._lazy_frame and self._is_uncommitted:
-            self._lazy_frame = journal.pending
+        if journal is not None and journal.pending != self._lazy_batch and self._is_uncommitted:
+            self._lazy_batch = journal.pending
             self._lazy_ms = self.clock.now_ms() + LAZY_COMMIT_MS
         return self._lazy_ms
 
@@ -211,41 +211,43 @@ class Guard:
         return self._journal.behind or (self._streams is not None and self._streams.behind)
 
     @property
-    def durable_frame(self) -> int:
-        """The last frame that is on the disk; 0 for a broker in memory."""
+    def durable_batch(self) -> int:
+        """The last commit batch that is on the disk; 0 for a broker in memory."""
         return 0 if self._journal is None else self._journal.durable
 
     def on_durable(self, callback: Callable[[int], None]) -> None:
-        """Call back with the number of each frame that has become durable; from whatever thread wrote it."""
+        """Call back with the number of each commit batch that has become durable; from whatever thread wrote it."""
         self._hears_durable = callback
 
-    def _durable(self, frame: int) -> None:
-        """A frame is durable: readers of streams can go on. From whatever thread wrote it."""
+    def _durable(self, commit_batch: int) -> None:
+        """A commit batch is durable: readers of streams can go on. From whatever thread wrote it."""
         if self.tracer is not None:
-            self.tracer.durable(frame)
+            self.tracer.durable(commit_batch)
         if self._hears_durable is not None:
-            self._hears_durable(frame)  # takes the lock in its own thread, and that tells the readers
+            self._hears_durable(commit_batch)  # takes the lock in its own thread, and that tells the readers
         elif self.core.engine.dirty:
             with self.lock:
                 self.dispatch()
                 self._ticker.plan(self._plan_lazily())
 
-    def wait(self, frame: int) -> None:
-        """Return when a frame is durable."""
+    def wait(self, commit_batch: int) -> None:
+        """Return when a commit batch is durable."""
         if self.store is not None:
-            self.store.commit.wait(frame)
+            self.store.commit.wait(commit_batch)
 
-    def notify(self, frame: int, callback: Callable[[JournalFailed | None], None]) -> None:
-        """Begin to write a frame and call back when it is durable or never will be, from whatever thread wrote it."""
+    def notify(self, commit_batch: int, callback: Callable[[JournalFailed | None], None]) -> None:
+        """Begin to write a commit batch and call back when it is durable or never will be, from whatever thread
+        wrote it.
+        """
         if self.store is None:
             callback(None)
             return
-        self.store.commit.notify(frame, callback)
+        self.store.commit.notify(commit_batch, callback)
         with self.lock:
             self.store.commit.kick()
 
-    async def wait_async(self, frame: int) -> None:
-        """Return when a frame is durable, while others run."""
+    async def wait_async(self, commit_batch: int) -> None:
+        """Return when a commit batch is durable, while others run."""
         if self.store is None:
             return
         loop = asyncio.get_running_loop()
@@ -259,16 +261,16 @@ class Guard:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(finish, error)
 
-        self.notify(frame, committed)
+        self.notify(commit_batch, committed)
         await durable
 
-    def rotate_key(self, elsewhere: Elsewhere) -> Rotation:
+    def rotate_key(self, other_keys: OtherKeys) -> Rotation:
         """Encrypt everything by the first key from now on; the rotation that is under way, if there is one.
 
         The caller holds the lock.
         """
         if self.rotation is None or self.rotation.progress.state != "running":
-            self.rotation = Rotation(self, elsewhere)
+            self.rotation = Rotation(self, other_keys)
             self._housekeeper.plan(self.clock.now_ms())
         return self.rotation
 

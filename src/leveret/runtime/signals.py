@@ -16,7 +16,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 Stop = Callable[[], None]
 
 
-class Drain:
+class WorkerSignals:
     """The signal handlers of all workers; without effect until one of them is started in the main thread."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Drain:
             if signal.getsignal(number) == self._handle:
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
-    def _handle(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, commit_batch: FrameType | None) -> None:
         """Stop all workers, and tell the next one who wants to know. Takes no lock."""
         previous = self._previous.get(number)
         self._received = number
@@ -72,10 +72,10 @@ class Drain:
         if callable(previous):
             # Python's own handler raises KeyboardInterrupt, and so does Spark's: work at hand is drained instead.
             with suppress(KeyboardInterrupt) if working else nullcontext():
-                previous(number, frame)
+                previous(number, commit_batch)
         elif not working:
             os.kill(os.getpid(), number)
 
 
-DRAIN = Drain()
+DRAIN = WorkerSignals()
 """The one of this process."""

@@ -146,10 +146,10 @@ def broker_stats(core: Core) -> BrokerStats:
     )
 
 
-def journal_stats(store: Store, first_frame: int, published: int) -> JournalStats:
-    """The figures of a store whose first frame in this process had that number."""
+def journal_stats(store: Store, first_batch: int, published: int) -> JournalStats:
+    """The figures of a store whose first commit batch in this process had that number."""
     journal = store.journal
-    frames = journal.durable + 1 - first_frame
+    frames = journal.durable + 1 - first_batch
     sizes = store.sizes()
     problem = store.archive_problem
     return JournalStats(

@@ -22,13 +22,13 @@ from leveret.storage.journal.files.verify import Damage
 from leveret.storage.journal.files.verify import verify as verify_directory
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.options import JournalOptions
-from leveret.storage.journal.postgres.store import Claim, TableStore
+from leveret.storage.journal.postgres.store import TableStore, Takeover
 from leveret.storage.journal.store import Store
 from leveret.storage.store_url import is_url
-from leveret.storage.stream.directory import FileHome, MemoryHome
+from leveret.storage.stream.directory import FileStreamDirectories, MemoryStreamDirectories
 from leveret.storage.stream.files.verify import verify_partition
 from leveret.storage.stream.options import StreamOptions
-from leveret.storage.stream.postgres.directory import TableHome
+from leveret.storage.stream.postgres.directory import TableStreamDirectories
 from leveret.storage.stream.store import Fetch, StreamStore, no_blobs
 
 STREAMS = "streams"
@@ -50,7 +50,7 @@ class ShardChoice:
     """Which part of a store in PostgreSQL is opened; a single node has the only one, at the next epoch."""
 
     number: int = 0
-    claim: Claim | None = None
+    claim: Takeover | None = None
 
 
 SINGLE = ShardChoice()
@@ -139,17 +139,21 @@ def open_streams(
 ) -> StreamStore:
     """The streams of a core, beside its log or, without a path, in memory; `fetch` gets large bodies."""
     if path is None or store is None:
-        return StreamStore(core, MemoryHome(), StreamOptions(sync="never", segment_bytes=MEMORY_SEGMENT_BYTES))
+        return StreamStore(
+            core, MemoryStreamDirectories(), StreamOptions(sync="never", segment_bytes=MEMORY_SEGMENT_BYTES)
+        )
     keys = store.options.keys
     if isinstance(store, TableStore):
-        home = TableHome(_postgres("streams").PostgresStreams(path, shard, store.epoch), store.questions)
-        store.store_beside(home.changes)
+        directories = TableStreamDirectories(
+            _postgres("streams").PostgresStreams(path, shard, store.epoch), store.questions
+        )
+        store.store_beside(directories.changes)
         chosen = StreamOptions(
             segment_bytes_min=TABLE_SEGMENT_BYTES_MIN, checkpoint_bytes=TABLE_CHECKPOINT_BYTES, keys=keys
         )
-        return StreamStore(core, home, chosen, fetch)
+        return StreamStore(core, directories, chosen, fetch)
     chosen = StreamOptions(sync=options.sync, interval_ms=options.interval_ms, keys=keys, salvage=options.salvage)
-    return StreamStore(core, FileHome(Path(path) / STREAMS), chosen, fetch)
+    return StreamStore(core, FileStreamDirectories(Path(path) / STREAMS), chosen, fetch)
 
 
 def journal_options(options: Options) -> JournalOptions:

@@ -1,6 +1,7 @@
 """Going through what waits in a queue, step by step, to do something with the messages that a filter chose.
 
-Each step is one hold of the lock and one frame. What arrives after the start is left alone, so that a sweep ends.
+Each step is one hold of the lock and one commit batch. What arrives after the start is left alone, so that a sweep
+ends.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from leveret.core.queue import Queue as CoreQueue
 
 if TYPE_CHECKING:
     from leveret.core.browse import Cursor
-    from leveret.runtime.runtime import Guard
+    from leveret.runtime.runtime import Runtime
 
 STEP = 500  # messages that one hold of the lock looks at
 
@@ -24,9 +25,9 @@ STEP = 500  # messages that one hold of the lock looks at
 class Sweep:
     """One way through one queue; what is done with a message is in `take`."""
 
-    def __init__(self, guard: Guard, source: CoreQueue, chosen: Filter, limit: int | None, dry_run: bool) -> None:
+    def __init__(self, runtime: Runtime, source: CoreQueue, chosen: Filter, limit: int | None, dry_run: bool) -> None:
         """Nothing was looked at yet; a dry run only counts."""
-        self._guard = guard
+        self._runtime = runtime
         self._source = source
         self._chosen = chosen
         self._limit = limit
@@ -37,7 +38,7 @@ class Sweep:
 
     def begin(self) -> None:
         """Note what is there now; what comes later is left alone."""
-        with self._guard as core:
+        with self._runtime as core:
             self._last_seq = core.engine.last_seq
             self.check(core)
 
@@ -58,8 +59,8 @@ class Sweep:
         return self._cursor is None
 
     def step(self) -> int:
-        """Look at some messages, and take those that are meant; give the frame to wait for."""
-        with self._guard as core:
+        """Look at some messages, and take those that are meant; give the commit batch to wait for."""
+        with self._runtime as core:
             seen, self._cursor = browse.ready_after(self._source, self._cursor or (), self.step_size())
             for held in seen:
                 if self._limit is not None and self.matched >= self._limit:
@@ -70,7 +71,7 @@ class Sweep:
                     self.matched += 1
                     if not self._dry_run:
                         self.take(core, held, content)
-            return self._guard.commit()
+            return self._runtime.commit()
 
 
 class Discard(Sweep):
@@ -80,7 +81,7 @@ class Discard(Sweep):
         """Step by step until the end; give the number of messages."""
         self.begin()
         while not self.ended:
-            self._guard.wait(self.step())
+            self._runtime.wait(self.step())
         return self.matched
 
     def take(self, core: Core, held: Held, content: Content) -> None:

@@ -7,12 +7,12 @@ from leveret.core.errors import InvalidArgument
 from leveret.observability.otlp import OtlpSender
 from leveret.observability.spans import Spans
 from leveret.observability.tracing import BrokerTracer
-from leveret.runtime.runtime import Guard
+from leveret.runtime.runtime import Runtime
 
 
-def start_tracing(guard: Guard, options: Options) -> None:
-    """Send spans to a collector from now on, until the guard is closed; closes it if that cannot be."""
-    store, core = guard.store, guard.core
+def start_tracing(runtime: Runtime, options: Options) -> None:
+    """Send spans to a collector from now on, until the runtime is closed; closes it if that cannot be."""
+    store, core = runtime.store, runtime.core
 
     def pending() -> int:
         return 0 if store is None else store.commit.pending
@@ -20,10 +20,10 @@ def start_tracing(guard: Guard, options: Options) -> None:
     try:
         sender = OtlpSender(options.tracing_endpoint, os.environ)
     except InvalidArgument:
-        guard.close()
+        runtime.close()
         raise
-    guard.tracer = core.engine.tracer = BrokerTracer(
-        guard.clock,
+    runtime.tracer = core.engine.tracer = BrokerTracer(
+        runtime.clock,
         Spans(sender, options.tracing_spans_max),
         core.tag,
         pending,

@@ -207,9 +207,9 @@ class Access:
 
     def declare_vhost(self, name: str, details: VhostDetails | None = None) -> Vhost:
         """The virtual host of that name, made if need be."""
-        home = self._core.declare_vhost(name, details)
+        virtual_host = self._core.declare_vhost(name, details)
         self.generation += 1
-        return home
+        return virtual_host
 
     def delete_vhost(self, name: str) -> None:
         """Delete a virtual host with everything in it; permissions and limits go with it."""

@@ -30,7 +30,7 @@ class Credentials:
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class AuthenticatedLogin:
     """The result of a login. `reason` is for the log; the client learns no more than that it was refused."""
 
     identity: Identity | None
@@ -41,7 +41,7 @@ class Login:
     """A stored user whose hash is weaker than it should be, and the hash to store instead."""
 
 
-class Backend(Protocol):
+class AuthenticationBackend(Protocol):
     """One source of identities. Both methods refuse what is not theirs: another backend may know it."""
 
     def recall(self, given: Credentials, peer: str, now_ms: int) -> Identity | None:
@@ -50,7 +50,7 @@ class Backend(Protocol):
         None says nothing.
         """
 
-    def authenticate(self, given: Credentials, peer: str, now_ms: int) -> Login:
+    def authenticate(self, given: Credentials, peer: str, now_ms: int) -> AuthenticatedLogin:
         """Verify the credentials; called in a worker thread, may wait. Counts no failure: the chain does."""
 
 
@@ -68,16 +68,16 @@ class Internal:
         user = self._access.users.recall(given.name, given.password, peer, now_ms)
         return None if user is None else identity_of(user)
 
-    def authenticate(self, given: Credentials, peer: str, now_ms: int) -> Login:
+    def authenticate(self, given: Credentials, peer: str, now_ms: int) -> AuthenticatedLogin:
         """Check a password by its stored hash, which takes a fifth of a second."""
         if given.name is None:
             identity = self._by_key(given.password, now_ms)
-            return Login(identity, "" if identity else "the API key is unknown, wrong or has expired")
+            return AuthenticatedLogin(identity, "" if identity else "the API key is unknown, wrong or has expired")
         login = self._access.users.check(given.name, given.password, peer, now_ms)
         if login.user is None:
-            return Login(None, login.reason)
+            return AuthenticatedLogin(None, login.reason)
         stronger = (login.user, hash_password(given.password)) if login.rehash else None
-        return Login(identity_of(login.user), stronger=stronger)
+        return AuthenticatedLogin(identity_of(login.user), stronger=stronger)
 
     def _by_key(self, token: bytes, now_ms: int) -> Identity | None:
         if not token.startswith(PREFIX.encode()):
@@ -93,7 +93,10 @@ class Authentication:
     """The chain of backends of a server."""
 
     def __init__(
-        self, access: Access, backends: Sequence[Backend] | None = None, token_failures: Failures | None = None
+        self,
+        access: Access,
+        backends: Sequence[AuthenticationBackend] | None = None,
+        token_failures: Failures | None = None,
     ) -> None:
         """Ask these backends in their order; by default "internal" alone."""
         self._users = access.users
@@ -108,7 +111,7 @@ class Authentication:
                 return identity
         return None
 
-    def authenticate(self, given: Credentials, peer: str, now_ms: int) -> Login:
+    def authenticate(self, given: Credentials, peer: str, now_ms: int) -> AuthenticatedLogin:
         """Decide a login; for a worker thread."""
         reasons = []
         for backend in self._backends:
@@ -120,17 +123,17 @@ class Authentication:
             reasons.append(login.reason)
         return self.refuse(given, "; ".join(reasons), peer, now_ms)
 
-    def refuse(self, given: Credentials, reason: str, peer: str, now_ms: int) -> Login:
+    def refuse(self, given: Credentials, reason: str, peer: str, now_ms: int) -> AuthenticatedLogin:
         """Count a failed login; gives the refusal."""
-        return Login(None, reason, self._count_failure(given, peer, now_ms))
+        return AuthenticatedLogin(None, reason, self._count_failure(given, peer, now_ms))
 
-    def certified(self, name: str, peer: str) -> Login:
+    def certified(self, name: str, peer: str) -> AuthenticatedLogin:
         """The stored user that a verified client certificate names, unless it may not come from that address."""
         if name not in self._users:
-            return Login(None, f"the certificate names user '{name}', which does not exist: add it first")
+            return AuthenticatedLogin(None, f"the certificate names user '{name}', which does not exist: add it first")
         if not self._users.may_come_from(name, peer):
-            return Login(None, FROM_HERE_ONLY.format(name))
-        return Login(identity_of(self._users.get(name)))
+            return AuthenticatedLogin(None, FROM_HERE_ONLY.format(name))
+        return AuthenticatedLogin(identity_of(self._users.get(name)))
 
     def _count_failure(self, given: Credentials, peer: str, now_ms: int) -> int:
         """Count a failed login; gives the delay of its refusal."""

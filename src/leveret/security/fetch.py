@@ -38,7 +38,7 @@ def check_url(name: str, url: str) -> None:
         raise InvalidArgument(f"{name} is a URL that begins with https://, not {url[:200]!r}")
 
 
-class Request(NamedTuple):
+class FetchRequest(NamedTuple):
     """What is asked."""
 
     method: str
@@ -67,15 +67,15 @@ class Fetcher:
     def get(self, url: str) -> bytes:
         """What is at a URL."""
         check_url("what a provider is asked at", url)
-        return self._within(Request("GET", url, {"Accept": JSON}))
+        return self._within(FetchRequest("GET", url, {"Accept": JSON}))
 
     def post(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> dict[str, Any]:
         """The JSON object that a form is answered with."""
         check_url("what a provider is asked at", url)
         given = {"Accept": JSON, "Content-Type": "application/x-www-form-urlencoded", **headers}
-        return json_object(self._within(Request("POST", url, given, urlencode(form).encode())))
+        return json_object(self._within(FetchRequest("POST", url, given, urlencode(form).encode())))
 
-    def _within(self, request: Request) -> bytes:
+    def _within(self, request: FetchRequest) -> bytes:
         """The answer within FETCH_S: the timeout of a socket would begin anew with each byte that comes."""
         answer: Future[bytes] = Future()
         key = request.shown
@@ -89,7 +89,7 @@ class Fetcher:
         except TimeoutError:
             raise TimeoutError(f"{key} took over {FETCH_S} s") from None
 
-    def _ask(self, request: Request, answer: Future[bytes]) -> None:
+    def _ask(self, request: FetchRequest, answer: Future[bytes]) -> None:
         try:
             answer.set_result(self._fetch(request))
         except Exception as error:
@@ -98,7 +98,7 @@ class Fetcher:
             with self._mutex:
                 self._running[request.shown] -= 1
 
-    def _fetch(self, request: Request) -> bytes:
+    def _fetch(self, request: FetchRequest) -> bytes:
         parts = urlsplit(request.url)
         tls = self._tls if parts.scheme == "https" else None
         path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"

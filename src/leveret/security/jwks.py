@@ -36,7 +36,7 @@ RETRY_MS = 30_000
 WAIT_S = 2  # for the keys that another login is reading: threads for logins are few, and names of keys can be made up
 
 
-class Key(NamedTuple):
+class VerificationKey(NamedTuple):
     """A key, and the algorithms that it is good for."""
 
     key: Any
@@ -53,12 +53,12 @@ class Jwks:
             check_url("the place of a key set", source)
         self._source = source
         self._fetch = fetch or (Fetcher().get if self._is_url else _read)
-        self._keys: dict[str, Key] = {}
+        self._keys: dict[str, VerificationKey] = {}
         self._read_ms: int | None = None
         self._reason = ""
         self._refreshing = Lock()
 
-    def key(self, name: str | None, now_ms: int) -> Key:
+    def key(self, name: str | None, now_ms: int) -> VerificationKey:
         """The key of that name; a token without one can only mean the one key that there is."""
         found = self._find(name)
         wait_s = 0 if found is not None else WAIT_S if self._keys else FETCH_S
@@ -75,13 +75,13 @@ class Jwks:
             raise BadToken("the token is signed with a key that its issuer does not have")
         return found
 
-    def _is_due(self, found: Key | None, now_ms: int) -> bool:
+    def _is_due(self, found: VerificationKey | None, now_ms: int) -> bool:
         """Whether the set is to be read: it is old, or a key is looked for that is not in it."""
         if self._read_ms is None or now_ms < self._read_ms - RETRY_MS:  # the clock was set back
             return True
         return now_ms - self._read_ms >= (RETRY_MS if found is None else REFRESH_MS)
 
-    def _find(self, name: str | None) -> Key | None:
+    def _find(self, name: str | None) -> VerificationKey | None:
         keys = self._keys
         if name is None:
             return next(iter(keys.values())) if len(keys) == 1 else None
@@ -98,12 +98,14 @@ class Jwks:
             self._read_ms = now_ms
 
 
-def parse_set(data: bytes, kinds: frozenset[str]) -> dict[str, Key]:
+def parse_set(data: bytes, kinds: frozenset[str]) -> dict[str, VerificationKey]:
     """The keys of a set that can be used, the first KEYS_MAX of them."""
     try:
         stored: Any = json.loads(data)
         listed = [each for each in stored["keys"] if each.get("kty") in kinds and _algorithms(each)]
-        keys = {str(each.get("kid", "")): Key(_loaded(each), _algorithms(each)) for each in listed[:KEYS_MAX]}
+        keys = {
+            str(each.get("kid", "")): VerificationKey(_loaded(each), _algorithms(each)) for each in listed[:KEYS_MAX]
+        }
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, jwt.PyJWTError):
         raise InvalidArgument("the key set is no JWK set: it is JSON with a list called keys") from None
     return {name: key for name, key in keys.items() if getattr(key.key, "key_size", RSA_BITS_MIN) >= _bits_min(key)}
@@ -118,7 +120,7 @@ def _algorithms(stored: dict[str, Any]) -> tuple[str, ...]:
     return known if stored.get("alg") is None else tuple(each for each in known if each == stored["alg"])
 
 
-def _bits_min(key: Key) -> int:
+def _bits_min(key: VerificationKey) -> int:
     """The least size of a key: RSA keys under 2048 bits can be broken, as RFC 7518 says."""
     return RSA_BITS_MIN if key.algorithms[0] in RSA else 0
 

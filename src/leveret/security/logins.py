@@ -43,7 +43,7 @@ class TooManyLogins(TooMany):
     """Too many login attempts are undecided."""
 
 
-class Attempt:
+class LoginAttempt:
     """One login attempt that waits, runs or is done."""
 
     __slots__ = ("_logins", "decide", "done", "line", "now_ms")
@@ -70,16 +70,16 @@ class Logins:
         """Decide for these users."""
         self._users = users
         self._mutex = Lock()
-        self._lines: dict[Line, dict[Attempt, None]] = {}
+        self._lines: dict[Line, dict[LoginAttempt, None]] = {}
         self._running: Counter[str] = Counter()
         self._running_by_user: Counter[str] = Counter()
         self._undecided: Counter[str] = Counter()
 
     def submit(
         self, host: str, name: str, now_ms: int, decide: Callable[[], T], done: Callable[[T | Exception], None]
-    ) -> Attempt:
+    ) -> LoginAttempt:
         """Put an attempt in line; `done` gets its result, or its exception, in the thread that decided."""
-        attempt = Attempt(self, (origin(host), name[:NAME_BYTES_MAX]), now_ms, decide, done)
+        attempt = LoginAttempt(self, (origin(host), name[:NAME_BYTES_MAX]), now_ms, decide, done)
         with self._mutex:
             self._lines.setdefault(attempt.line, {})[attempt] = None
             self._start()
@@ -110,7 +110,7 @@ class Logins:
                 forget(self._undecided, key)
             raise
 
-    def withdraw(self, attempt: Attempt) -> bool:
+    def withdraw(self, attempt: LoginAttempt) -> bool:
         """Take an attempt out of its line; False when it does not wait there any more."""
         with self._mutex:
             line = self._lines.get(attempt.line)
@@ -133,7 +133,7 @@ class Logins:
                 self._release(attempt)
                 attempt.done(error)
 
-    def _next(self) -> Attempt | None:
+    def _next(self) -> LoginAttempt | None:
         """Take the first attempt that may run; its line goes behind all others."""
         for line, waiting in self._lines.items():
             if self._may_run(*line, next(iter(waiting)).now_ms):
@@ -154,14 +154,14 @@ class Logins:
             return self._running[origin] < RUNNING_FAILED_MAX and self._running.total() < THREADS_MAX - 1
         return self._running[origin] < RUNNING_MAX and self._running_by_user[user] < RUNNING_MAX
 
-    def _release(self, attempt: Attempt) -> None:
+    def _release(self, attempt: LoginAttempt) -> None:
         origin, user = attempt.line
         forget(self._running, origin)
         forget(self._running_by_user, user)
 
-    def _work(self, first: Attempt) -> None:
+    def _work(self, first: LoginAttempt) -> None:
         """Decide attempts until none may run; without the mutex."""
-        attempt: Attempt | None = first
+        attempt: LoginAttempt | None = first
         while attempt is not None:
             try:
                 result = attempt.decide()

@@ -3,7 +3,8 @@
     start   -> URL of the provider with state, nonce and the challenge of a verifier (PKCE, S256)
     finish  <- code: exchanged for tokens at the token endpoint, with the verifier; both tokens are verified
 
-What has to be known in between is a `Pending`, which the browser keeps in a signed cookie. Tokens stay in this process.
+What has to be known in between is a `PendingLogin`, which the browser keeps in a signed cookie. Tokens stay in this
+process.
 """
 
 import hashlib
@@ -88,7 +89,7 @@ def _endpoint(told: dict[str, Any], name: str) -> str:
     return url
 
 
-class Pending(NamedTuple):
+class PendingLogin(NamedTuple):
     """A login that was begun in a browser."""
 
     state: str
@@ -122,7 +123,7 @@ class BrowserLogin:
         """The provider."""
         return self._provider.issuer
 
-    def start(self, redirect_uri: str, now_ms: int) -> tuple[str, Pending]:
+    def start(self, redirect_uri: str, now_ms: int) -> tuple[str, PendingLogin]:
         """Where the browser goes to log in, and what to remember until it comes back."""
         state, nonce, verifier = (secrets.token_urlsafe(RANDOM_BYTES) for _ in range(3))
         query = {
@@ -136,9 +137,9 @@ class BrowserLogin:
             "code_challenge_method": "S256",
         }
         url = with_query(self._provider.metadata(now_ms).authorization_endpoint, query)
-        return url, Pending(state, nonce, verifier, redirect_uri, now_ms)
+        return url, PendingLogin(state, nonce, verifier, redirect_uri, now_ms)
 
-    def finish(self, pending: Pending, state: str, code: str, now_ms: int) -> Identity:
+    def finish(self, pending: PendingLogin, state: str, code: str, now_ms: int) -> Identity:
         """The identity of the person who logged in; BadToken if the provider does not say so."""
         if not compare_digest(pending.state.encode(), state.encode("utf-8", "replace")):
             raise BadToken("the answer belongs to another login: begin again")
@@ -152,7 +153,7 @@ class BrowserLogin:
             raise BadToken(f"the provider gave no tokens for the code: {error}") from None
         return self._verified(told, pending, now_ms)
 
-    def _exchanged(self, pending: Pending, code: str, now_ms: int) -> dict[str, Any]:
+    def _exchanged(self, pending: PendingLogin, code: str, now_ms: int) -> dict[str, Any]:
         registration, headers = self._registration, {}
         form = {
             "grant_type": "authorization_code",
@@ -166,7 +167,7 @@ class BrowserLogin:
             headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
         return self._fetcher.post(self._provider.metadata(now_ms).token_endpoint, form, headers)
 
-    def _verified(self, told: dict[str, Any], pending: Pending, now_ms: int) -> Identity:
+    def _verified(self, told: dict[str, Any], pending: PendingLogin, now_ms: int) -> Identity:
         """The identity of the access token; the ID token proves that it was issued for this login."""
         access, proof = told.get("access_token"), told.get("id_token")
         if not isinstance(access, str) or not isinstance(proof, str):

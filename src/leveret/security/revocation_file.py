@@ -16,7 +16,7 @@ class Stamp(NamedTuple):
     inode: int
 
 
-class Version(NamedTuple):
+class ListsVersion(NamedTuple):
     """The lists of a file, and its stamp from before they were read: what is written meanwhile makes another one."""
 
     stamp: Stamp | None
@@ -33,12 +33,12 @@ class RevocationFile:
         self._told: tuple[Stamp | None, Expiry] | None = None
         """What `expiry` gave last, about which version."""
 
-    def load(self) -> Version:
+    def load(self) -> ListsVersion:
         """Read the file, in any thread; raises BadCertificate."""
         stamp = self._stamp()
-        return Version(stamp, read_lists(self.path))
+        return ListsVersion(stamp, read_lists(self.path))
 
-    def use(self, version: Version) -> None:
+    def use(self, version: ListsVersion) -> None:
         """Check against these lists from now on."""
         self._version = version
 

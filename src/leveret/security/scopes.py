@@ -30,7 +30,7 @@ PARTS_MIN, PARTS_MAX = 2, 3  # vhost/name[/routing key]
 VHOST_VARIABLE = "{vhost}"
 
 
-class Scope(NamedTuple):
+class TokenScope(NamedTuple):
     """A scope taken apart; `vhost` of None is the first form."""
 
     access: str
@@ -58,13 +58,13 @@ class Scope(NamedTuple):
 
 
 @lru_cache(maxsize=10_000)
-def scope_of(text: str) -> Scope:
+def scope_of(text: str) -> TokenScope:
     """A scope that was checked by parse_scopes or made by qualified."""
     access, _, pattern = text.partition(":")
     if not access.startswith(QUALIFIED):
-        return Scope(access if pattern else "", pattern)
+        return TokenScope(access if pattern else "", pattern)
     vhost, name, *keys = pattern.split("/")
-    return Scope(access.removeprefix(QUALIFIED), name, vhost, *keys)
+    return TokenScope(access.removeprefix(QUALIFIED), name, vhost, *keys)
 
 
 def parse_scopes(given: object) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, cast
 from weakref import WeakKeyDictionary
 
 from leveret.security.revocation import CertificateId, certificate_id
-from leveret.security.revocation_file import RevocationFile, Version
+from leveret.security.revocation_file import ListsVersion, RevocationFile
 from leveret.security.tls import CertificateNames, Certificates
 
 
@@ -24,7 +24,7 @@ class Loaded(NamedTuple):
     """What the files had when they were read."""
 
     context: ssl.SSLContext
-    version: Version | None
+    version: ListsVersion | None
     """Of the revocation lists."""
 
 

@@ -91,7 +91,7 @@ cdef class Terms:
     cdef tuple unsigned             # the headers that would have to be signed and are not
 
 
-cdef class Claim:
+cdef class SignatureClaim:
     """What a request says about its signature."""
 
     cdef Terms terms
@@ -136,7 +136,7 @@ cdef class Verifier:
 
         Without its body: the key that it names, if everything is right that can be known by then.
         """
-        cdef Claim claim = claim_of(request)
+        cdef SignatureClaim claim = claim_of(request)
         key = self.find(claim.terms.key_id)
         if key is None:
             raise SignatureRefused("InvalidClientTokenId", "The security token included in the request is invalid.")
@@ -171,7 +171,7 @@ def signing_key(secret: str, date: str, region: str, service: str) -> bytes:
     return key
 
 
-cdef Claim claim_of(SignedRequest request):
+cdef SignatureClaim claim_of(SignedRequest request):
     """What a request says about its signature."""
     header = request.headers.get(b"authorization")
     if header is not None:
@@ -181,7 +181,7 @@ cdef Claim claim_of(SignedRequest request):
     raise SignatureRefused("MissingAuthenticationToken", "Request is missing Authentication Token")
 
 
-cdef Claim _claim_in_header(bytes header, SignedRequest request):
+cdef SignatureClaim _claim_in_header(bytes header, SignedRequest request):
     start, _, signature = header.rpartition(SIGNATURE_MARK)
     cdef Terms terms = _kept_terms_in(start) if len(start) <= START_BYTES_MAX else _terms_in(start)
     if terms is None or not _is_signature(signature):
@@ -202,8 +202,8 @@ cdef bint _is_signature(bytes text) noexcept:
     return True
 
 
-cdef Claim _claim(Terms terms, bytes signature, bytes time, str query, expires_s):
-    cdef Claim claim = Claim.__new__(Claim)
+cdef SignatureClaim _claim(Terms terms, bytes signature, bytes time, str query, expires_s):
+    cdef SignatureClaim claim = SignatureClaim.__new__(SignatureClaim)
     claim.terms = terms
     claim.signature = signature
     claim.time = time
@@ -232,7 +232,7 @@ def _terms(key_id: str, date: str, region: str, service: str, names: str) -> Ter
     return terms
 
 
-cdef Claim _claim_in_query(SignedRequest request):
+cdef SignatureClaim _claim_in_query(SignedRequest request):
     fields = dict(_pairs(request.query))
     credential = _CREDENTIAL.fullmatch(fields.get("X-Amz-Credential", ""))
     expires = fields.get("X-Amz-Expires", "")
@@ -270,7 +270,7 @@ def seconds_of(time: bytes) -> int | None:
         return None
 
 
-cdef int _check_time(Claim claim, now_s) except -1:
+cdef int _check_time(SignatureClaim claim, now_s) except -1:
     """Refuse what was signed long ago, or for another day."""
     signed_s = seconds_of(claim.time)
     if signed_s is None:
@@ -288,7 +288,7 @@ cdef int _check_time(Claim claim, now_s) except -1:
         raise SignatureRefused("RequestExpired", f"Signature not yet current: {time} is still to come.")
 
 
-cdef bytes _to_sign(Claim claim, SignedRequest request):
+cdef bytes _to_sign(SignatureClaim claim, SignedRequest request):
     """What the signature is of."""
     cdef Terms terms = claim.terms
     cdef dict headers = request.headers

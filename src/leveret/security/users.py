@@ -68,7 +68,7 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class UserLogin:
     """What became of a login. `reason` is for the log; the client learns no more than that it was refused."""
 
     user: User | None
@@ -143,7 +143,7 @@ class Users:
         del self._users[name]
         return user
 
-    def authenticate(self, name: str, password: str | bytes, peer: str, now_ms: int) -> Login:
+    def authenticate(self, name: str, password: str | bytes, peer: str, now_ms: int) -> UserLogin:
         """Decide a login by password and count it. Hashing takes a fifth of a second: not in the event loop."""
         login = self.check(name, password, peer, now_ms)
         if login.user is None:
@@ -151,17 +151,17 @@ class Users:
         self.succeeded(name)
         return login
 
-    def check(self, name: str, password: str | bytes, peer: str, now_ms: int) -> Login:
+    def check(self, name: str, password: str | bytes, peer: str, now_ms: int) -> UserLogin:
         """The same without counting: another way to log in may follow."""
         name = name[:NAME_BYTES_MAX]  # no user has a longer one, and it is going to be logged
         user = self._users.get(name)
         if not self.may_come_from(name, peer):
             # Not even hashed: the rule is public, and the password must not be guessed from afar.
-            return Login(None, FROM_HERE_ONLY.format(name))
+            return UserLogin(None, FROM_HERE_ONLY.format(name))
         if not self._is_password(user, password, now_ms):
-            return Login(None, f"wrong name or password for user {name!r}")
+            return UserLogin(None, f"wrong name or password for user {name!r}")
         assert user is not None
-        return Login(user, rehash=needs_rehash(user.password_hash, self._cost))
+        return UserLogin(user, rehash=needs_rehash(user.password_hash, self._cost))
 
     def succeeded(self, name: str) -> None:
         """Forget the failures of a name.

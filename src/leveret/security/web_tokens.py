@@ -13,7 +13,7 @@ from typing import Any
 import jwt
 
 from leveret.core.errors import InvalidArgument
-from leveret.security.authentication import TOKEN_BYTES_MAX, Credentials, Login
+from leveret.security.authentication import TOKEN_BYTES_MAX, AuthenticatedLogin, Credentials
 from leveret.security.claims import ClaimRules
 from leveret.security.identity import BadToken, Identity
 from leveret.security.jwks import Jwks
@@ -133,15 +133,15 @@ class OAuth2:
         token = _token(given)
         return None if token is None else self._tokens.recall(token, now_ms)
 
-    def authenticate(self, given: Credentials, peer: str, now_ms: int) -> Login:
+    def authenticate(self, given: Credentials, peer: str, now_ms: int) -> AuthenticatedLogin:
         """Verify a token; may wait for the keys of the issuer."""
         token = _token(given)
         if token is None:
-            return Login(None, "the password is no web token")
+            return AuthenticatedLogin(None, "the password is no web token")
         try:
-            return Login(self._tokens.verify(token, now_ms))
+            return AuthenticatedLogin(self._tokens.verify(token, now_ms))
         except BadToken as error:
-            return Login(None, str(error))
+            return AuthenticatedLogin(None, str(error))
 
 
 def _token(given: Credentials) -> str | None:

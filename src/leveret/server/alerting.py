@@ -9,26 +9,26 @@ from leveret.config import ServerOptions
 from leveret.core.consumer_groups import ConsumerGroup
 from leveret.core.errors import InvalidArgument
 from leveret.observability.alerting.service import Alerting, Change
-from leveret.observability.alerting.transports import Ways
-from leveret.runtime.runtime import Guard
+from leveret.observability.alerting.transports import Transports
+from leveret.runtime.runtime import Runtime
 from leveret.storage.stream.recorder import StreamRecorder
 
 
 class StreamReaders:
     """The consumer groups of all streams; under the lock."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, runtime: Runtime) -> None:
         """Of a broker that has streams."""
-        self._guard = guard
+        self._runtime = runtime
 
     def groups(self) -> list[ConsumerGroup]:
         """Every group."""
-        return list(self._guard.streams.groups)
+        return list(self._runtime.streams.groups)
 
     def lag(self, group: ConsumerGroup) -> tuple[str, str, int] | None:
         """How far a group is behind; None when its stream is gone."""
-        home = self._guard.core.topology.vhosts.get(group.vhost)
-        stream: Any = None if home is None else home.queues.get(group.stream)
+        virtual_host = self._runtime.core.topology.vhosts.get(group.vhost)
+        stream: Any = None if virtual_host is None else virtual_host.queues.get(group.stream)
         if stream is None or not isinstance(stream.recorder, StreamRecorder):
             return None
         return group.vhost, group.stream, sum(group.lag(stream.recorder).values())
@@ -36,8 +36,8 @@ class StreamReaders:
 
 def alerting_of(
     options: ServerOptions,
-    guard: Guard,
-    shards: Callable[[], Sequence[Guard]] | None = None,
+    runtime: Runtime,
+    shards: Callable[[], Sequence[Runtime]] | None = None,
     change: Change | None = None,
 ) -> Alerting:
     """Alerting with what its options say; the last two are those of a node."""
@@ -49,5 +49,5 @@ def alerting_of(
         trusted()
     except OSError as error:
         raise InvalidArgument(f"alerts_ca cannot be used: {error.strerror or error}") from None
-    ways = Ways(socket.gethostname(), options.alerts_plain_remote, trusted)
-    return Alerting(guard, StreamReaders, ways, options.data, shards=shards, change=change)
+    transports = Transports(socket.gethostname(), options.alerts_plain_remote, trusted)
+    return Alerting(runtime, StreamReaders, transports, options.data, shards=shards, change=change)

@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 
 from leveret.config import ServerOptions
 from leveret.core.errors import InvalidArgument
-from leveret.observability.alerting.addresses import TLS_BY_SCHEME, Endpoint, endpoint_of
-from leveret.observability.alerting.transports import Failed, Ways, post_body
-from leveret.observability.forwarding import Forwarder, Line, NotTaken, Sender
+from leveret.observability.alerting.addresses import TLS_BY_SCHEME, WebhookEndpoint, endpoint_of
+from leveret.observability.alerting.transports import DeliveryFailed, Transports, post_body
+from leveret.observability.forwarding import AuditForwarder, ForwardSender, Line, NotTaken
 from leveret.security.peers import is_loopback
-from leveret.server.syslog import PORTS, TLS, UNIX, Place, SyslogSender
+from leveret.server.syslog import PORTS, TLS, UNIX, SyslogAddress, SyslogSender
 
 CONTENT = "application/x-ndjson"
 FOR_GOOD = frozenset((400, 413, 422))
@@ -28,37 +28,37 @@ FOR_GOOD = frozenset((400, 413, 422))
 
 
 class HttpSender:
-    """An HTTP endpoint; see observability/forwarding.py:Sender."""
+    """An HTTP endpoint; see observability/forwarding.py:ForwardSender."""
 
-    def __init__(self, ways: Ways, endpoint: Endpoint, authorization: str) -> None:
+    def __init__(self, transports: Transports, endpoint: WebhookEndpoint, authorization: str) -> None:
         """Each batch has a connection of its own."""
-        self._ways = ways
+        self._transports = transports
         self._endpoint = endpoint
         self._authorization = authorization
 
     def send(self, lines: Sequence[Line]) -> None:
-        """See Sender."""
-        headers = {"Content-Type": CONTENT, "X-Leveret-Log": lines[0].log, "X-Leveret-Node": self._ways.node}
+        """See ForwardSender."""
+        headers = {"Content-Type": CONTENT, "X-Leveret-Log": lines[0].log, "X-Leveret-Node": self._transports.node}
         if self._authorization:
             headers["Authorization"] = self._authorization
         body = b"".join(line.text + b"\n" for line in lines)
         try:
-            post_body(self._ways, self._endpoint, body, headers)
-        except Failed as failed:
+            post_body(self._transports, self._endpoint, body, headers)
+        except DeliveryFailed as failed:
             raise NotTaken(f"the endpoint: {failed}", again=failed.status not in FOR_GOOD) from None
 
     def close(self) -> None:
-        """See Sender."""
+        """See ForwardSender."""
 
 
-def forwarder_of(options: ServerOptions) -> Forwarder | None:
+def forwarder_of(options: ServerOptions) -> AuditForwarder | None:
     """What forwards rows, if they are to be forwarded; refuses what cannot be used."""
     if options.audit_forward is None:
         return None
-    return Forwarder(sender_of(options, options.audit_forward), options.audit_forward_rows_max)
+    return AuditForwarder(sender_of(options, options.audit_forward), options.audit_forward_rows_max)
 
 
-def sender_of(options: ServerOptions, url: str) -> Sender:
+def sender_of(options: ServerOptions, url: str) -> ForwardSender:
     """What knows the collector at a URL."""
     authority = options.audit_forward_ca or options.alerts_ca
 
@@ -74,7 +74,7 @@ def sender_of(options: ServerOptions, url: str) -> Sender:
         endpoint = endpoint_of(url)
         _check_plain(options, endpoint.host, endpoint.tls)
         return HttpSender(
-            Ways(node, options.audit_forward_plain, trusted), endpoint, options.audit_forward_authorization
+            Transports(node, options.audit_forward_plain, trusted), endpoint, options.audit_forward_authorization
         )
     place = place_of(url)
     if place.scheme != UNIX:
@@ -82,7 +82,7 @@ def sender_of(options: ServerOptions, url: str) -> Sender:
     return SyslogSender(place, node, trusted, options.audit_forward_plain)
 
 
-def place_of(url: str) -> Place:
+def place_of(url: str) -> SyslogAddress:
     """A syslog server by its URL."""
     try:
         parts = urlsplit(url)
@@ -90,11 +90,11 @@ def place_of(url: str) -> Place:
     except ValueError:
         raise InvalidArgument("audit_forward is a URL such as syslog+tls://logs.example.org: correct it") from None
     if parts.scheme == UNIX and parts.path and not parts.netloc:
-        return Place(UNIX, parts.path)
+        return SyslogAddress(UNIX, parts.path)
     if parts.scheme not in PORTS or not parts.hostname or parts.path.strip("/") or parts.username is not None:
         schemes = ", ".join(f"{each}://" for each in (*PORTS, UNIX, *TLS_BY_SCHEME))
         raise InvalidArgument(f"audit_forward is a URL with a host and one of {schemes}: correct it")
-    return Place(parts.scheme, parts.hostname, port or PORTS[parts.scheme])
+    return SyslogAddress(parts.scheme, parts.hostname, port or PORTS[parts.scheme])
 
 
 def _check_plain(options: ServerOptions, host: str, tls: bool) -> None:

@@ -8,15 +8,15 @@ from leveret.config import ServerOptions
 from leveret.core.errors import InvalidArgument
 from leveret.observability.logs import Log
 from leveret.security.access import Access
-from leveret.security.authentication import BACKENDS, Authentication, Backend, Internal
+from leveret.security.authentication import BACKENDS, Authentication, AuthenticationBackend, Internal
 from leveret.security.claims import ClaimRules, parse_aliases
 from leveret.security.client_tls import ClientTls
 from leveret.security.failures import Failures
 from leveret.security.ldap.backend import Ldap
-from leveret.security.ldap.connection import Server, is_local
-from leveret.security.ldap.directory import USER_DN, USERNAME, Directory, Rules
+from leveret.security.ldap.connection import LdapServer, is_local
+from leveret.security.ldap.directory import USER_DN, USERNAME, LdapDirectory, Rules
 from leveret.security.ldap.filters import parse
-from leveret.security.ldap.servers import Servers
+from leveret.security.ldap.servers import LdapServers
 
 if TYPE_CHECKING:
     from leveret.security.oidc import BrowserLogin
@@ -62,7 +62,7 @@ def authentication_of(
     return Authentication(access, backends, token_failures)
 
 
-def _backend(name: str, options: ServerOptions, access: Access, oauth: OAuth | None) -> Backend:
+def _backend(name: str, options: ServerOptions, access: Access, oauth: OAuth | None) -> AuthenticationBackend:
     if name == "internal":
         return Internal(access)
     if name == "ldap":
@@ -76,7 +76,7 @@ def _backend(name: str, options: ServerOptions, access: Access, oauth: OAuth | N
 def ldap_of(options: ServerOptions) -> Ldap:
     """The backend of a directory; nothing is asked of it yet."""
     assert options.ldap_mapping is not None, "it is given: see backend_names"
-    servers = [Server.parse(url, options.ldap_starttls) for url in _listed(options.ldap_urls)]
+    servers = [LdapServer.parse(url, options.ldap_starttls) for url in _listed(options.ldap_urls)]
     for server in servers:
         if not (server.is_encrypted or options.ldap_plain_remote or is_local(server.host)):
             raise InvalidArgument(
@@ -96,7 +96,7 @@ def ldap_of(options: ServerOptions) -> Ldap:
         group_attribute=options.ldap_group_attribute,
         nested=options.ldap_nested_groups,
     )
-    directory = Directory(Servers(servers, tls, options.ldap_timeout_s, _tell), rules)
+    directory = LdapDirectory(LdapServers(servers, tls, options.ldap_timeout_s, _tell), rules)
     return Ldap(directory, options.ldap_mapping, options.ldap_group_base, options.ldap_cache_s)
 
 

@@ -1,4 +1,4 @@
-"""The server process of a node: the fronts that clients talk to, and the shards that it owns.
+"""The server process of a node: the proxies that clients talk to, and the shards that it owns.
 
 bind ports -> join -> accept -> ready -> ... SIGTERM -> accept no more -> clients leave -> shards go to others -> leave
 """
@@ -11,23 +11,23 @@ from functools import partial
 from typing import Any
 
 from leveret.clock import SystemClock
-from leveret.cluster.catalog.catalog import Catalog, Verb
+from leveret.cluster.catalog.catalog import ClusterCatalog, Verb
 from leveret.cluster.catalog.postgres_log import PostgresLog
-from leveret.cluster.catalog.runtime import CatalogGuard
+from leveret.cluster.catalog.runtime import CatalogRuntime
 from leveret.cluster.forwarding.logins import Logouts
-from leveret.cluster.joined import Joined, Place, moving
+from leveret.cluster.joined import JoinedNode, NodeSettings, moving
 from leveret.cluster.node import Node
 from leveret.cluster.operations import Operations
-from leveret.cluster.proxy.connection import FrontConnection
+from leveret.cluster.proxy.connection import ProxyConnection
 from leveret.config import ServerOptions
 from leveret.core.errors import InvalidArgument
 from leveret.embedded.broker import Broker
 from leveret.observability.audit import Audit
 from leveret.observability.logs import start_logging, stop_logging
-from leveret.protocols.amqp.connection import Peer
+from leveret.protocols.amqp.connection import AmqpPeer
 from leveret.protocols.amqp.hub import Hub
 from leveret.protocols.amqp.server import AmqpServer
-from leveret.protocols.management.context import Site
+from leveret.protocols.management.context import AdminContext
 from leveret.protocols.net.addresses import announced_host
 from leveret.protocols.net.admission import Admissions
 from leveret.runtime.options import options_of
@@ -38,15 +38,15 @@ from leveret.security.mutual_tls import MutualTls
 from leveret.security.server_tls import ServerTls
 from leveret.server import memory
 from leveret.server.addresses import Sockets, announced, bound_sockets
-from leveret.server.administration.context import Site as Ground
+from leveret.server.administration.context import VerbContext
 from leveret.server.alerting import alerting_of
 from leveret.server.authentication import authentication_of, oauth_of
 from leveret.server.control import ControlServer
 from leveret.server.event_loop import new_event_loop
 from leveret.server.first_user import make_first_user
-from leveret.server.management import management_site
+from leveret.server.management import make_admin_context
 from leveret.server.node_edges import NodeEdges
-from leveret.server.process import LOG, Server, audit_of, held, limits_of, noticed, raise_file_limit, tls_of
+from leveret.server.process import LOG, ServerProcess, audit_of, held, limits_of, noticed, raise_file_limit, tls_of
 from leveret.server.remote_control import RemoteControl
 from leveret.server.settings import broker_options
 from leveret.server.shard_verbs import ShardVerbs
@@ -74,12 +74,12 @@ def serve_node(options: ServerOptions) -> int:
     return 0
 
 
-def place_of(options: ServerOptions) -> Place:
+def place_of(options: ServerOptions) -> NodeSettings:
     """Which node of which cluster the options name."""
     if options.cluster is None or options.store is None or options.etcd is None:
         raise InvalidArgument("a node needs the options cluster, store and etcd")
     host = options.host.split(",")[0].strip()
-    return Place(
+    return NodeSettings(
         node=options.node or socket.gethostname(),
         cluster=options.cluster,
         keys=cluster_keys(options, PEERS),
@@ -110,78 +110,89 @@ def etcd_tls_of(options: ServerOptions) -> ClientTls | None:
     return ClientTls(*files) if any(files) else None
 
 
-class NodeServer(Server):
+class NodeServer(ServerProcess):
     """Everything that runs while a node serves clients; its broker is the copy of the catalog, without messages."""
 
     def __init__(self, options: ServerOptions, tls: ServerTls | None, sockets: Sockets, audit: Audit) -> None:
         """Nothing runs yet."""
         self._place = place_of(options)
         self._log = PostgresLog(self._place.store)
-        self._catalog = Catalog(self._log, self._place.node, self._place.shards, self._place.ttl_s)
+        self._catalog = ClusterCatalog(self._log, self._place.node, self._place.shards, self._place.ttl_s)
         replica = self._catalog.replica
-        guard = CatalogGuard(replica.broker, replica.lock, SystemClock())
-        super().__init__(options, Broker(guard, options_of({}), secrets.token_bytes(32)), tls, sockets, audit)
-        self._joined: Joined | None = None
+        runtime = CatalogRuntime(replica.broker, replica.lock, SystemClock())
+        super().__init__(options, Broker(runtime, options_of({}), secrets.token_bytes(32)), tls, sockets, audit)
+        self._joined: JoinedNode | None = None
         if self._place.tls is not None:
             self._tls_files.add("links", self._place.tls, self._place.tls.crl, self._close_revoked)
         if self._place.etcd_tls is not None:
             self._tls_files.add("etcd", self._place.etcd_tls, None, lambda: None)
 
-    def _connect(self, hub: Hub, peer: Peer) -> FrontConnection:
+    def _connect(self, hub: Hub, peer: AmqpPeer) -> ProxyConnection:
         assert self._joined is not None, "no client is let in before"
         return self._joined.node.connect(peer)
 
     def _close_revoked(self) -> None:
         """Close the links to nodes whose certificates are on a new revocation list."""
         if self._joined is not None:
-            self._joined.node.neighbours.close_revoked()
+            self._joined.node.peers.close_revoked()
 
     async def run(self) -> None:
         """Serve until a signal comes."""
-        options, guard = self._options, self._broker.guard
+        options, runtime = self._options, self._broker.runtime
         admissions = Admissions.of(options)
         raise_file_limit(admissions)
-        with guard as core:
+        with runtime as core:
             access = Access(core, None)
         access.password_chars_min = options.password_chars_min
-        shared = Shared(options, guard.clock)
+        shared = Shared(options, runtime.clock)
         oauth = oauth_of(options)
         authentication = authentication_of(options, access, shared.failures("token"), oauth)
-        amqp = AmqpServer(guard, access, limits_of(options), admissions.amqp, self._connect, authentication)
-        guard.on_durable(amqp.durable)
+        amqp = AmqpServer(runtime, access, limits_of(options), admissions.amqp, self._connect, authentication)
+        runtime.on_durable(amqp.durable)
         amqp.hub.audit, amqp.hub.node = self._audit, self._place.node
         shards = moving(self._place, **broker_options(options))
         edges = NodeEdges(options, self._broker, access, self._decide)
         limits = limits_of(options)
-        self._joined = joined = Joined(self._place, self._catalog, amqp.hub, access, limits, shards, edges.furnish)
+        self._joined = joined = JoinedNode(self._place, self._catalog, amqp.hub, access, limits, shards, edges.furnish)
         edges.join(joined.node)
         self._handle_signals()
         sharing = await shared.start(access.users)
         await joined.start(announced(self._sockets, self._place.announce))
         await make_first_user(options, self._sockets, access, lambda verb: joined.node.decide(lambda core: verb()))
-        with guard as core:
+        with runtime as core:
             warn_of_patterns(core, access)
         audit = self._audit
-        ground = self._ground(joined, amqp, access, edges, shared)
+        verb_context = self._verb_context(joined, amqp, access, edges, shared)
         api = edges.api(joined.node, audit, shared.idempotency)
-        web = Web(options, edges.desk, api, access, admissions.http, audit, guard.clock, shared, authentication, oauth)
-        site = self._manage(web, joined.node, ground, amqp, edges, audit)
+        web = Web(
+            options,
+            edges.async_broker,
+            api,
+            access,
+            admissions.http,
+            audit,
+            runtime.clock,
+            shared,
+            authentication,
+            oauth,
+        )
+        admin_context = self._manage(web, joined.node, verb_context, amqp, edges, audit)
         joined.closing.append(Logouts(joined.node, web.sessions, web.login).close)
-        control = ControlServer(partial(_decided, joined.node), ground, options.data, audit)
+        control = ControlServer(partial(_decided, joined.node), verb_context, options.data, audit)
         await control.start()
         service = edges.service(joined.node, shared.throttle, audit)
         sqs = SqsServer(options, edges.account, service, admissions.sqs, shared.budget)
         self._listen(amqp, web, sqs)
         self._announce()
-        alerts = site.alerts.run(options.alerts_every_s)
-        running = (self._watch(amqp, edges, joined.node), self._stay_alive(), site.rates.run(), alerts)
+        alerts = admin_context.alerts.run(options.alerts_every_s)
+        running = (self._watch(amqp, edges, joined.node), self._stay_alive(), admin_context.rates.run(), alerts)
         lasting = (*running, *sharing, self._tls_files.run(), memory.return_free_memory())
         background = [noticed(asyncio.create_task(each)) for each in lasting]
         await self._stopping.wait()
         self._stop_listening(amqp, web, sqs)
         await control.stop()
         await joined.drain()
-        joined.node.courier.close()
+        joined.node.forwarder.close()
         await self._send_away(amqp, web, sqs)
         try:
             await joined.stop()
@@ -192,30 +203,36 @@ class NodeServer(Server):
         await shared.stop()
         self._broker.close()
 
-    def _ground(self, joined: Joined, amqp: AmqpServer, access: Access, edges: NodeEdges, shared: Shared) -> Ground:
+    def _verb_context(
+        self, joined: JoinedNode, amqp: AmqpServer, access: Access, edges: NodeEdges, shared: Shared
+    ) -> VerbContext:
         """What the verbs of operators work on."""
-        guard, shards = self._broker.guard, edges.management.guards
-        alerts = alerting_of(self._options, guard, shards, self._decide)
+        runtime, shards = self._broker.runtime, edges.management.runtimes
+        alerts = alerting_of(self._options, runtime, shards, self._decide)
         joined.node.catalog.replica.followers.append(
             lambda change: alerts.book.follow(change.kind, change.definition, change.removed)
         )
         cluster = Operations(joined, self._drained, shared.told)
         facts, verbs = partial(self._facts, amqp), ShardVerbs(joined.node)
-        ground = Ground(guard.core, access, facts, alerts, shards, cluster, verbs, self._audit)
-        verbs.serve(ground)
-        return ground
+        verb_context = VerbContext(runtime.core, access, facts, alerts, shards, cluster, verbs, self._audit)
+        verbs.serve(verb_context)
+        return verb_context
 
-    def _manage(self, web: Web, node: Node, ground: Ground, amqp: AmqpServer, edges: NodeEdges, audit: Audit) -> Site:
+    def _manage(
+        self, web: Web, node: Node, verb_context: VerbContext, amqp: AmqpServer, edges: NodeEdges, audit: Audit
+    ) -> AdminContext:
         """Let the node answer management, console, scrapes and verbs."""
-        assert ground.alerts is not None, "a node has alerts"
-        assert isinstance(ground.cluster, Operations), "and a cluster"
+        assert verb_context.alerts is not None, "a node has alerts"
+        assert isinstance(verb_context.cluster, Operations), "and a cluster"
         files = self._sockets, self._tls_files
-        alone = management_site(self._options, edges.desk, ground, ground.alerts, amqp, *files, audit, node.name)
-        site = edges.management.join(node, alone, ground.cluster)
-        web.doubt = node.doubts.wait
-        web.manage(site)
-        web.operate(RemoteControl(partial(_decided, node), ground, audit))
-        return site
+        alone = make_admin_context(
+            self._options, edges.async_broker, verb_context, verb_context.alerts, amqp, *files, audit, node.name
+        )
+        admin_context = edges.management.join(node, alone, verb_context.cluster)
+        web.stale = node.stale_clients.wait
+        web.manage(admin_context)
+        web.operate(RemoteControl(partial(_decided, node), verb_context, audit))
+        return admin_context
 
     async def _decide(self, verb: Verb) -> Any:
         """Let all nodes have what a verb does."""
@@ -235,7 +252,7 @@ class NodeServer(Server):
 
 async def _decided(node: Node, verb: Callable[[], Any]) -> Any:
     """Do what an operator asks for on every node."""
-    doubt = node.doubts.wait()
-    if doubt is not None:
-        await doubt
+    stale = node.stale_clients.wait()
+    if stale is not None:
+        await stale
     return await node.decide(lambda core: verb())

@@ -21,9 +21,9 @@ from typing import Any
 from leveret.core.errors import InvalidArgument, LeveretError, PreconditionFailed, TooMany
 from leveret.observability.audit import Audit
 from leveret.observability.logs import Log
-from leveret.runtime.runtime import Guard
+from leveret.runtime.runtime import Runtime
 from leveret.server.administration import cluster, groups, journal, streams
-from leveret.server.administration.context import OPERATOR, Site
+from leveret.server.administration.context import OPERATOR, VerbContext
 from leveret.server.administration.verbs import call
 
 SOCKET_NAME = "control.sock"
@@ -57,28 +57,28 @@ Run = Callable[[Callable[[], Any]], Awaitable[Any]]
 LOG = Log("control")
 
 
-def durably(guard: Guard) -> Run:
+def durably(runtime: Runtime) -> Run:
     """Run verbs under the lock of a broker, and wait for its disk."""
 
     async def run(verb: Callable[[], Any]) -> Any:
-        with guard:
+        with runtime:
             result = verb()
-            frame = guard.commit()
-        await guard.wait_async(frame)
+            frame = runtime.commit()
+        await runtime.wait_async(frame)
         return result
 
     return run
 
 
-async def perform(run: Run, site: Site, verb: object, arguments: dict[str, Any]) -> Any:
+async def perform(run: Run, context: VerbContext, verb: object, arguments: dict[str, Any]) -> Any:
     """What a verb gives, once that lasts."""
     if str(verb) in cluster.VERBS:
         # Without the lock, and without the catalog of the cluster: status is asked for when that is in trouble.
-        result = call(site, verb, arguments)
-    elif site.elsewhere is not None and str(verb) in SHARDED:
-        result = site.elsewhere.perform(site, str(verb), arguments)
+        result = call(context, verb, arguments)
+    elif context.remote is not None and str(verb) in SHARDED:
+        result = context.remote.perform(context, str(verb), arguments)
     else:
-        result = await run(lambda: call(site, verb, arguments))
+        result = await run(lambda: call(context, verb, arguments))
     return await result if isawaitable(result) else result
 
 
@@ -121,11 +121,11 @@ def listening_socket(directory: str) -> socket.socket:
 class ControlServer:
     """Listens on the control socket in the event loop of the server."""
 
-    def __init__(self, run: Run, site: Site, directory: str, audit: Audit | None = None) -> None:
+    def __init__(self, run: Run, context: VerbContext, directory: str, audit: Audit | None = None) -> None:
         """Serve a site from the data directory that this process holds; what is changed is noted in the audit log."""
         self._audit = audit
         self._run = run
-        self._site = site
+        self._context = context
         self._directory = directory
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -192,7 +192,7 @@ class ControlServer:
         try:
             request = parsed(line)
             verb = request.pop("verb", None)
-            result = await perform(self._run, self._site, verb, request)
+            result = await perform(self._run, self._context, verb, request)
         except LeveretError as error:
             return refusal(error)
         except Exception as error:

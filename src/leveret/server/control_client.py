@@ -17,7 +17,7 @@ from leveret.core.errors import DataLocked, LeveretError, NotFound, Precondition
 from leveret.embedded.broker import Broker, open
 from leveret.observability.audit import Audit
 from leveret.security.access import Access
-from leveret.server.administration.context import OPERATOR, Site
+from leveret.server.administration.context import OPERATOR, VerbContext
 from leveret.server.administration.verbs import call
 from leveret.server.control import QUESTIONS, REQUEST_BYTES_MAX, shown, socket_address
 from leveret.storage.disk import LOCK_NAME
@@ -80,16 +80,18 @@ class Local:
         """Work on an open broker; its first user is made by the server, not here."""
         self._broker = broker
         self._audit = audit
-        with broker.guard as core:
-            self._site = Site(core, Access(core, default_user=None), audit=audit, guard=broker.guard, data=directory)
+        with broker.runtime as core:
+            self._context = VerbContext(
+                core, Access(core, default_user=None), audit=audit, runtime=broker.runtime, data=directory
+            )
 
     def call(self, verb: str, **arguments: Any) -> Any:
         """See Operator."""
-        guard = self._broker.guard
-        with guard:
-            result = call(self._site, verb, arguments)
-            frame = guard.commit()
-        guard.wait(frame)
+        runtime = self._broker.runtime
+        with runtime:
+            result = call(self._context, verb, arguments)
+            frame = runtime.commit()
+        runtime.wait(frame)
         if not verb.endswith(QUESTIONS):
             self._audit.note(OPERATOR, verb, **shown(arguments))
         return result
@@ -110,7 +112,7 @@ def connect(directory: str, options: Mapping[str, Any] | None = None, store: str
         finally:
             remote.close()
         return
-    if store is not None or is_elsewhere(directory):
+    if store is not None or is_remote(directory):
         raise NotFound(f"no server listens in {directory}, and it has no messages: start it, or name one by --url")
     with opened(directory, options or {}) as broker, audit_of(broker, directory) as audit:
         yield Local(broker, audit, directory)
@@ -118,7 +120,7 @@ def connect(directory: str, options: Mapping[str, Any] | None = None, store: str
 
 def audit_of(broker: Broker, directory: str) -> AbstractContextManager[Audit]:
     """The audit log of a directory; how large its files may be is for its server to decide, at the next start."""
-    return closing(Audit(broker.guard.clock, directory, bytes_max=sys.maxsize))
+    return closing(Audit(broker.runtime.clock, directory, bytes_max=sys.maxsize))
 
 
 def check_directory(directory: str) -> None:
@@ -132,7 +134,7 @@ def check_directory(directory: str) -> None:
         raise NotFound(f"{directory} is not the data directory of a broker: name that, or an empty directory")
 
 
-def is_elsewhere(directory: str) -> bool:
+def is_remote(directory: str) -> bool:
     """Whether a data directory is that of a node, or of a server on PostgreSQL: there are no messages in it."""
     names = os.listdir(directory) if os.path.isdir(directory) else []
     return LOCK_NAME in names and META_NAME not in names

@@ -12,47 +12,47 @@ from leveret.observability.alerting.service import Alerting
 from leveret.observability.audit import Audit
 from leveret.protocols.amqp.description import Description
 from leveret.protocols.amqp.server import AmqpServer
-from leveret.protocols.http.async_broker import Desk
+from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.reports import Reports
-from leveret.protocols.management.context import Listening, Process, Row, Site
+from leveret.protocols.management.context import AdminContext, Listening, Process, Row
 from leveret.protocols.management.rates import Rates
 from leveret.server import memory
 from leveret.server.addresses import WITH_TLS, Sockets
 from leveret.server.administration import definitions
-from leveret.server.administration.context import Site as Ground
+from leveret.server.administration.context import VerbContext
 from leveret.server.administration.exports import EXPORTS
 from leveret.server.tls_files import TlsFiles
 from leveret.version import version
 
 
-class Definitions:
+class VerbDefinitionFiles:
     """Files of definitions, by the verbs that the command line has too."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, verb_context: VerbContext) -> None:
         """Of a core and who may use it."""
-        self._ground = ground
+        self._verb_context = verb_context
 
     def give_out(self, section: str) -> Iterable[Row]:
         """The objects of a section."""
-        return EXPORTS[section](self._ground)
+        return EXPORTS[section](self._verb_context)
 
     def take_in(self, section: str, objects: list[Any], vhost: str) -> list[str]:
         """Add objects; why some were left out."""
-        taken = definitions.take_in(self._ground, section, objects, vhost)
+        taken = definitions.take_in(self._verb_context, section, objects, vhost)
         return [f"{row['object']}: {row['reason']}" for row in taken["skipped"]]
 
 
-def management_site(
+def make_admin_context(
     options: ServerOptions,
-    desk: Desk,
-    ground: Ground,
+    async_broker: AsyncBroker,
+    verb_context: VerbContext,
     alerts: Alerting,
     amqp: AmqpServer,
     sockets: Sockets,
     tls_files: TlsFiles,
     audit: Audit,
     node: str | None = None,
-) -> Site:
+) -> AdminContext:
     """Everything that the endpoints use; `node` is what this one is called in its cluster."""
     node = node or f"leveret@{socket.gethostname()}"
     clients = Description(amqp.hub, node)
@@ -61,7 +61,7 @@ def management_site(
         version=version(),
         data=os.path.abspath(options.data),
         pid=os.getpid(),
-        started_ms=desk.guard.clock.now_ms(),
+        started_ms=async_broker.runtime.clock.now_ms(),
         memory_bytes_max=memory.limit_bytes(options.memory_limit, memory.available_bytes()),
         free_bytes_min=options.disk_alarm_bytes,
         files_max=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
@@ -74,13 +74,13 @@ def management_site(
         budgets=amqp.admission.siblings,
         cluster=options.cluster or "leveret",
     )
-    return Site(
-        desk=desk,
-        access=ground.access,
+    return AdminContext(
+        async_broker=async_broker,
+        access=verb_context.access,
         clients=clients,
-        definitions=Definitions(ground),
+        definitions=VerbDefinitionFiles(verb_context),
         process=process,
-        rates=Rates(desk.guard, clients.churn),
+        rates=Rates(async_broker.runtime, clients.churn),
         audit=audit,
         reports=Reports(options.reports_dir),
         alerts=alerts,

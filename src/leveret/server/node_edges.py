@@ -4,13 +4,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from leveret.cluster.catalog.catalog import Verb
-from leveret.cluster.catalog.changes import Change
-from leveret.cluster.forwarding.catalog_broker import CatalogDesk
-from leveret.cluster.forwarding.edges import Edge
+from leveret.cluster.catalog.changes import DefinitionChange
+from leveret.cluster.forwarding.catalog_broker import CatalogBroker
+from leveret.cluster.forwarding.edges import Api
 from leveret.cluster.forwarding.management import NodeManagement
 from leveret.cluster.forwarding.rest import NodeApi
 from leveret.cluster.forwarding.rows import EDGE as ROWS
-from leveret.cluster.forwarding.shard_edges import ShardEdges
+from leveret.cluster.forwarding.shard_edges import ShardApis
 from leveret.cluster.forwarding.sqs import NodeService
 from leveret.cluster.node import Node
 from leveret.config import ServerOptions
@@ -38,20 +38,20 @@ class NodeEdges:
         self._access = access
         self._quota = quota_of(options)
         self._node: Node | None = None
-        self.desk = CatalogDesk(broker, decide)
-        self.account = Account(broker, access, self.desk, settings_of(options))
+        self.async_broker = CatalogBroker(broker, decide)
+        self.account = Account(broker, access, self.async_broker, settings_of(options))
         self.management = NodeManagement()
-        self._furnished: list[ShardEdges] = []
+        self._furnished: list[ShardApis] = []
 
-    def furnish(self, home: str, broker: Broker) -> ShardEdges:
+    def furnish(self, shard_id: str, broker: Broker) -> ShardApis:
         """The APIs of a shard that the node begins to serve."""
         settings = self.account.settings
         sinks = None
-        if broker.guard.large is not None:
+        if broker.runtime.large is not None:
             assert self._node is not None, "shards that last are served by a node that was joined"
             # What was decided goes on in the next turn of the loop: by then the shard has its queues.
-            sinks = sinks_of(self._options, broker, self._quota, self._node.outboxes[home])
-        made = ShardEdges(home, broker, self._access, settings, self.account, self.management, sinks)
+            sinks = sinks_of(self._options, broker, self._quota, self._node.outboxes[shard_id])
+        made = ShardApis(shard_id, broker, self._access, settings, self.account, self.management, sinks)
         made.by_name = {**made.by_name, shard_verbs.EDGE: shard_verbs.edge(broker, self._access)}
         made.account.set_alarm(self.account.alarm)
         self._furnished = [*(each for each in self._furnished if not each.closed), made]
@@ -64,8 +64,8 @@ class NodeEdges:
 
     def api(self, node: Node, audit: Audit, idempotency: Idempotency) -> NodeApi:
         """REST for clients of the node."""
-        made = NodeApi(self.desk, self._access, audit, idempotency, node)
-        node.edges[ROWS] = Edge(made.rows.answer, problem)
+        made = NodeApi(self.async_broker, self._access, audit, idempotency, node)
+        node.edges[ROWS] = Api(made.rows.answer, problem)
         return made
 
     def service(self, node: Node, throttle: Throttle, audit: Audit) -> NodeService:
@@ -80,7 +80,7 @@ class NodeEdges:
         for each in self._furnished:
             each.account.set_alarm(reason)
 
-    def _hear(self, change: Change) -> None:
+    def _hear(self, change: DefinitionChange) -> None:
         """What SQS knows about a queue was changed by another node."""
         if change.kind == Kind.QUEUE_DETAILS:
             self.account.hear(change.definition)

@@ -19,10 +19,10 @@ from leveret.config import ServerOptions
 from leveret.embedded.broker import Broker, open
 from leveret.observability.audit import FILES_OF_KIND, Audit
 from leveret.observability.logs import Log, start_logging, stop_logging
-from leveret.protocols.amqp.limits import Limits
+from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.protocols.amqp.replies import Reply
 from leveret.protocols.amqp.server import AmqpServer
-from leveret.protocols.http.async_broker import Desk
+from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.net.admission import Admissions
 from leveret.protocols.rest.api import RestApi
 from leveret.protocols.sqs.account import Account
@@ -32,7 +32,7 @@ from leveret.security.server_tls import ServerTls
 from leveret.security.tls import CertificateNames, Certificates
 from leveret.server import memory
 from leveret.server.addresses import WITH_TLS, Sockets, address, bound_sockets, proxies_of
-from leveret.server.administration.context import Site
+from leveret.server.administration.context import VerbContext
 from leveret.server.alarms import Alarms, gauges
 from leveret.server.alerting import alerting_of
 from leveret.server.audit_forward import forwarder_of
@@ -40,7 +40,7 @@ from leveret.server.authentication import authentication_of, oauth_of
 from leveret.server.control import ControlServer, durably
 from leveret.server.event_loop import new_event_loop
 from leveret.server.first_user import make_first_user
-from leveret.server.management import management_site
+from leveret.server.management import make_admin_context
 from leveret.server.notify import Supervisor
 from leveret.server.remote_control import RemoteControl
 from leveret.server.settings import broker_options
@@ -69,9 +69,9 @@ def serve(options: ServerOptions) -> int:
         with (
             bound_sockets(options) as sockets,
             opened(options) as broker,
-            audit_of(options, broker.guard.clock) as audit,
+            audit_of(options, broker.runtime.clock) as audit,
         ):
-            server = Server(options, broker, tls, sockets, audit)
+            server = ServerProcess(options, broker, tls, sockets, audit)
             with asyncio.Runner(loop_factory=new_event_loop) as runner:
                 runner.run(server.run())
         LOG.info("stopped")
@@ -132,9 +132,9 @@ def held(options: ServerOptions) -> Iterator[None]:
         disk.unlock()
 
 
-def limits_of(options: ServerOptions) -> Limits:
+def limits_of(options: ServerOptions) -> AmqpLimits:
     """What one connection may ask for."""
-    return Limits(
+    return AmqpLimits(
         frame_max=options.frame_bytes_max,
         channel_max=options.channels_max,
         heartbeat_s=options.heartbeat_s,
@@ -192,7 +192,7 @@ class Alarmed(Protocol):
         """Refuse sends for a reason, or take them again."""
 
 
-class Server:
+class ServerProcess:
     """Everything that runs while clients are served."""
 
     def __init__(
@@ -207,7 +207,7 @@ class Server:
         self._options = options
         self._broker = broker
         self._tls = tls
-        self._tls_files = TlsFiles(tls, broker.guard.clock)
+        self._tls_files = TlsFiles(tls, broker.runtime.clock)
         self._sockets = sockets
         self._audit = audit
         self._supervisor = Supervisor()
@@ -216,33 +216,41 @@ class Server:
 
     async def run(self) -> None:
         """Serve until a signal comes."""
-        options, guard = self._options, self._broker.guard
+        options, runtime = self._options, self._broker.runtime
         admissions = Admissions.of(options)
         raise_file_limit(admissions)
-        with guard as core:
+        with runtime as core:
             access = Access(core, None)
             warn_of_patterns(core, access)
         access.password_chars_min = options.password_chars_min
-        await make_first_user(options, self._sockets, access, durably(guard))
-        shared = Shared(options, guard.clock)
+        await make_first_user(options, self._sockets, access, durably(runtime))
+        shared = Shared(options, runtime.clock)
         oauth = oauth_of(options)
         authentication = authentication_of(options, access, shared.failures("token"), oauth)
-        with guard:
+        with runtime:
             # Under the lock: no frame becomes durable between what the hub knows and what it is told.
-            amqp = AmqpServer(guard, access, limits_of(options), admissions.amqp, authentication=authentication)
-            guard.on_durable(amqp.durable)
+            amqp = AmqpServer(runtime, access, limits_of(options), admissions.amqp, authentication=authentication)
+            runtime.on_durable(amqp.durable)
         amqp.hub.audit = audit = self._audit
-        alerting = alerting_of(options, guard)
-        ground = Site(core, access, partial(self._facts, amqp), alerting, audit=audit, guard=guard, data=options.data)
+        alerting = alerting_of(options, runtime)
+        verb_context = VerbContext(
+            core, access, partial(self._facts, amqp), alerting, audit=audit, runtime=runtime, data=options.data
+        )
         sharing = await shared.start(access.users)
-        desk = Desk(self._broker, access=access)
-        api = RestApi(desk, access, audit, sinks_of(options, self._broker, quota_of(options)), shared.idempotency)
-        web = Web(options, desk, api, access, admissions.http, audit, guard.clock, shared, authentication, oauth)
-        site = management_site(options, desk, ground, alerting, amqp, self._sockets, self._tls_files, audit)
-        web.manage(site)
-        web.operate(RemoteControl(durably(guard), ground, audit))
-        control = ControlServer(durably(guard), ground, options.data, audit)
-        account = Account(self._broker, access, Desk(self._broker, access=access), settings_of(options))
+        async_broker = AsyncBroker(self._broker, access=access)
+        api = RestApi(
+            async_broker, access, audit, sinks_of(options, self._broker, quota_of(options)), shared.idempotency
+        )
+        web = Web(
+            options, async_broker, api, access, admissions.http, audit, runtime.clock, shared, authentication, oauth
+        )
+        admin_context = make_admin_context(
+            options, async_broker, verb_context, alerting, amqp, self._sockets, self._tls_files, audit
+        )
+        web.manage(admin_context)
+        web.operate(RemoteControl(durably(runtime), verb_context, audit))
+        control = ControlServer(durably(runtime), verb_context, options.data, audit)
+        account = Account(self._broker, access, AsyncBroker(self._broker, access=access), settings_of(options))
         service = Service(account, shared.throttle)
         service.audit = audit
         sqs = SqsServer(options, account, service, admissions.sqs, shared.budget)
@@ -250,7 +258,12 @@ class Server:
         self._listen(amqp, web, sqs)
         await control.start()
         self._announce()
-        running = (self._watch(amqp, sqs), self._stay_alive(), site.rates.run(), alerting.run(options.alerts_every_s))
+        running = (
+            self._watch(amqp, sqs),
+            self._stay_alive(),
+            admin_context.rates.run(),
+            alerting.run(options.alerts_every_s),
+        )
         lasting = (*running, *sharing, self._tls_files.run(), memory.return_free_memory())
         background = [noticed(asyncio.create_task(each)) for each in lasting]
         await self._stopping.wait()
@@ -277,7 +290,7 @@ class Server:
         """What `leveret status` tells about the process."""
         connections = sum(each.connections for each in amqp.admission.siblings)
         usage = {"connections": connections, "memory_bytes": memory.resident_bytes(), "alarm": amqp.hub.alarm}
-        tracer = self._broker.guard.tracer
+        tracer = self._broker.runtime.tracer
         spans = {} if tracer is None else {f"spans_{name}": count for name, count in tracer.counts.items()}
         return {"pid": os.getpid(), **self._addresses(), **usage, **spans}
 
@@ -317,12 +330,12 @@ class Server:
         trouble: str | None = None
         while True:
             alarms.check()
-            trouble = tell_trouble(self._broker.guard.store, trouble)
+            trouble = tell_trouble(self._broker.runtime.store, trouble)
             await asyncio.sleep(ALARM_CHECK_S)
 
     def _is_full(self) -> bool:
         """Whether the journal has no room for publishes."""
-        return self._broker.guard.core.journal.full
+        return self._broker.runtime.core.journal.full
 
     async def _stay_alive(self) -> None:
         """Tell the supervisor that the loop turns, if it wants to know."""

@@ -13,7 +13,7 @@ from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.http.router import Routes
 from leveret.protocols.rest.fields import json_body
 from leveret.security.authorisation import check_tag
-from leveret.server.administration.context import Site
+from leveret.server.administration.context import VerbContext
 from leveret.server.administration.verbs import VERBS
 from leveret.server.control import QUESTIONS, REQUEST_BYTES_MAX, Run, perform, shown
 
@@ -24,10 +24,10 @@ UNKNOWN = "unknown verb"
 class RemoteControl:
     """Answers requests for verbs. Requests have their identity by then: see Auth.wrap."""
 
-    def __init__(self, run: Run, site: Site, audit: Audit) -> None:
+    def __init__(self, run: Run, context: VerbContext, audit: Audit) -> None:
         """Serve a site; what is changed or refused is noted in the audit log."""
         self._run = run
-        self._site = site
+        self._context = context
         self._audit = audit
 
     def routes(self) -> Routes:
@@ -44,7 +44,7 @@ class RemoteControl:
             check_tag(identity, "operator.run")
             arguments = arguments_of(request)
             facts |= shown(arguments)
-            result = await perform(self._run, self._site, verb, arguments)
+            result = await perform(self._run, self._context, verb, arguments)
         except LeveretError as error:
             operation = verb if verb in VERBS else UNKNOWN
             self._audit.refused(identity.user, verb, str(error), operation, type(error).__name__, **facts)

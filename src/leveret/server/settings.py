@@ -6,7 +6,7 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any
 
-from leveret.cluster.coordination.gateway import Endpoint
+from leveret.cluster.coordination.gateway import EtcdEndpoint
 from leveret.cluster.rpc.handshake import check_name
 from leveret.cluster.rpc.wire import MESSAGE_BYTES_MAX
 from leveret.config import ServerOptions, StoreOptions
@@ -156,7 +156,7 @@ def _check_node(options: ServerOptions) -> None:
             check_name(name, getattr(options, name))
     assert options.etcd is not None, "it is not missing"
     for endpoint in options.etcd.split(","):
-        Endpoint.parse(endpoint.strip())
+        EtcdEndpoint.parse(endpoint.strip())
     if bool(options.etcd_tls_cert) != bool(options.etcd_tls_key):
         raise InvalidArgument("etcd_tls_cert and etcd_tls_key belong together: give both, or none")
     if options.announce is not None and not can_be_called(options.announce):

@@ -14,14 +14,14 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from leveret.cluster.forwarding.edges import Edge
+from leveret.cluster.forwarding.edges import Api
 from leveret.core.changes import DeleteQueue
 from leveret.core.errors import InvalidArgument, LeveretError, Unreachable
 from leveret.protocols.http.problem import problem
-from leveret.protocols.http.request import Peer, Request
+from leveret.protocols.http.request import HttpPeer, Request
 from leveret.protocols.http.response import Response, json_response
 from leveret.server.administration import alerts, audit, journal, streams
-from leveret.server.administration.context import Site
+from leveret.server.administration.context import VerbContext
 from leveret.server.administration.verbs import call
 from leveret.server.control import durably, refusal
 from leveret.server.control_client import error_class
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from leveret.security.access import Access
 
 EDGE = "verbs"
-NO_PEER = Peer("", 0)
+NO_PEER = HttpPeer("", 0)
 OK = 200
 
 Arguments = dict[str, Any]
@@ -45,18 +45,18 @@ GATHERED: dict[str, Callable[[dict[str, Any]], Any]] = {
 """What nodes have for themselves, and the order of it: what fires stands before what is pending."""
 
 
-def edge(broker: Broker, access: Access) -> Edge:
+def edge(broker: Broker, access: Access) -> Api:
     """What does verbs in a shard."""
-    run, site = durably(broker.guard), Site(broker.guard.core, access, guard=broker.guard)
+    run, context = durably(broker.runtime), VerbContext(broker.runtime.core, access, runtime=broker.runtime)
 
     async def answer(request: Request) -> Response:
         told = json.loads(request.body)
         try:
-            return json_response({"result": await run(lambda: call(site, told["verb"], told["arguments"]))})
+            return json_response({"result": await run(lambda: call(context, told["verb"], told["arguments"]))})
         except LeveretError as error:
             return json_response(refusal(error))
 
-    return Edge(answer, problem)
+    return Api(answer, problem)
 
 
 class ShardVerbs:
@@ -66,18 +66,18 @@ class ShardVerbs:
         """Ask shards and other nodes by a node."""
         self._node = node
 
-    def serve(self, site: Site) -> None:
+    def serve(self, context: VerbContext) -> None:
         """Let other nodes ask for what this one has for itself."""
 
         async def answer(request: Request) -> Response:
             told = json.loads(request.body)
             if told["verb"] not in GATHERED:
                 raise InvalidArgument(f"other nodes do not ask for {told['verb']}")
-            return json_response(await self._node.decide(lambda core: call(site, told["verb"], told["arguments"])))
+            return json_response(await self._node.decide(lambda core: call(context, told["verb"], told["arguments"])))
 
-        self._node.edges[EDGE] = Edge(answer, problem)
+        self._node.edges[EDGE] = Api(answer, problem)
 
-    async def perform(self, site: Site, verb: str, arguments: Arguments) -> Any:
+    async def perform(self, context: VerbContext, verb: str, arguments: Arguments) -> Any:
         """Do what a verb says, where it is done."""
         if verb in journal.VERBS:
             return await self._in_journals(verb, arguments)
@@ -87,46 +87,46 @@ class ShardVerbs:
             return await self._list(verb, arguments)
         vhost, stream = str(arguments.get("vhost", streams.VHOST)), str(arguments.get("stream", arguments.get("name")))
         if verb == "streams.create":
-            await self._node.decide(lambda core: call(site, verb, arguments))
-            rows = await self._ask(self._node.home_of(vhost, stream), "streams.list", {"vhost": vhost})
+            await self._node.decide(lambda core: call(context, verb, arguments))
+            rows = await self._ask(self._node.shard_id_of(vhost, stream), "streams.list", {"vhost": vhost})
             return next(row for row in rows if row["name"] == stream)
-        result = await self._ask(self._node.home_of(vhost, stream), verb, arguments)
+        result = await self._ask(self._node.shard_id_of(vhost, stream), verb, arguments)
         if verb == "streams.delete":
             await self._node.decide(DeleteQueue(vhost, stream).apply)
         return result
 
     async def _in_journals(self, verb: str, arguments: Arguments) -> dict[str, Any]:
         """Do it in the journals of all shards."""
-        homes = [str(number) for number in range(self._node.catalog.replica.placements.shards)]
-        told = await asyncio.gather(*(self._ask(home, verb, arguments) for home in homes))
+        shard_ids = [str(number) for number in range(self._node.catalog.replica.placements.shards)]
+        told = await asyncio.gather(*(self._ask(shard_id, verb, arguments) for shard_id in shard_ids))
         if verb == "journal.seal":
             return {"sealed": any(each["sealed"] for each in told)}
         if any(each["state"] != "none" for each in told):
             # A shard that has moved meanwhile has forgotten that a rotation was begun.
-            moved = [home for home, each in zip(homes, told, strict=True) if each["state"] == "none"]
-            begun = await asyncio.gather(*(self._ask(home, "journal.rotate-key", {}) for home in moved))
+            moved = [shard_id for shard_id, each in zip(shard_ids, told, strict=True) if each["state"] == "none"]
+            begun = await asyncio.gather(*(self._ask(shard_id, "journal.rotate-key", {}) for shard_id in moved))
             told = [*(each for each in told if each["state"] != "none"), *begun]
         return journal.merged(told)
 
     async def _list(self, verb: str, arguments: Arguments) -> list[Any]:
         """The rows of all shards, in their order."""
-        homes = sorted(set(self._node.catalog.replica.homes.values()))
-        found = await asyncio.gather(*(self._ask(home, verb, arguments) for home in homes))
+        shard_ids = sorted(set(self._node.catalog.replica.shard_ids.values()))
+        found = await asyncio.gather(*(self._ask(shard_id, verb, arguments) for shard_id in shard_ids))
         return sorted((row for rows in found for row in rows), key=_place)
 
     async def _gather(self, verb: str, arguments: Arguments) -> list[Any]:
         """The rows of all nodes that answer, each with its node."""
-        told = await self._node.courier.told_everywhere(EDGE, _request(verb, arguments))
+        told = await self._node.forwarder.told_everywhere(EDGE, _request(verb, arguments))
         rows = [{**row, "node": name} for name, body in sorted(told.items()) for row in json.loads(body)]
         most = max(0, arguments.get("limit", LIMITED[verb])) if verb in LIMITED else len(rows)
         return sorted(rows, key=GATHERED[verb])[:most]
 
-    async def _ask(self, home: str, verb: str, arguments: Arguments) -> Any:
+    async def _ask(self, shard_id: str, verb: str, arguments: Arguments) -> Any:
         """What a shard gives; what it refuses is raised."""
-        answer = self._node.courier.ask(home, EDGE, _request(verb, arguments))
+        answer = self._node.forwarder.ask(shard_id, EDGE, _request(verb, arguments))
         made = await answer if isinstance(answer, Awaitable) else answer
         if not isinstance(made, Response) or made.status != OK:
-            raise Unreachable(f"shard {home} did not answer: look at the log of its node")
+            raise Unreachable(f"shard {shard_id} did not answer: look at the log of its node")
         told = json.loads(made.body)
         if "error" in told:
             raise error_class(told["error"])(told["message"])

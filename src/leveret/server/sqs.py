@@ -5,11 +5,11 @@ import socket
 from leveret.config import ServerOptions
 from leveret.observability.logs import Log
 from leveret.protocols.http.budget import Budget
-from leveret.protocols.http.limits import Limits
+from leveret.protocols.http.limits import HttpLimits
 from leveret.protocols.http.origins import parse_origins, refuse_pages
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.server import HttpServer
-from leveret.protocols.net.admission import Admission
+from leveret.protocols.net.admission import ConnectionBudget
 from leveret.protocols.net.proxy_protocol import Proxies
 from leveret.protocols.sqs.account import Account
 from leveret.protocols.sqs.service import Service
@@ -42,7 +42,7 @@ class SqsServer:
         options: ServerOptions,
         account: Account,
         service: Service,
-        admission: Admission,
+        admission: ConnectionBudget,
         budget: Budget | None = None,
     ) -> None:
         """Nothing is listened on yet; `budget` is shared with HTTP."""
@@ -52,10 +52,10 @@ class SqsServer:
         self._hosts = hosts_of(options)
         self._origins = parse_origins(options.http_origins)
         service.check_sender = self._check_sender
-        limits = Limits(
+        limits = HttpLimits(
             body_bytes_max=BODY_BYTES_MAX, handshake_s=options.handshake_timeout_s, body_s_max=options.http_body_s
         )
-        clock = account.guard.clock
+        clock = account.runtime.clock
         self._http = HttpServer(service, limits, admission, clock, service.refuse, budget=budget, admits=True)
 
     def _check_sender(self, request: Request) -> None:
@@ -77,5 +77,5 @@ class SqsServer:
     async def drain(self, timeout_s: float) -> int:
         """Let requests at hand be answered; give how many connections did not end in time."""
         self._account.close()
-        self._account.desk.close()
+        self._account.async_broker.close()
         return await self._http.drain(timeout_s)

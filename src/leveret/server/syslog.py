@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from leveret.clock import iso_second
-from leveret.observability.alerting.addresses import Refused, allows, connect
+from leveret.observability.alerting.addresses import AddressRefused, allows, connect
 from leveret.observability.forwarding import Line, NotTaken
 
 FACILITY = 13
@@ -32,7 +32,7 @@ UDP, TCP, TLS, UNIX = "syslog", "syslog+tcp", "syslog+tls", "syslog+unix"
 PORTS = {UDP: 514, TCP: 601, TLS: 6514}
 
 
-class Place(NamedTuple):
+class SyslogAddress(NamedTuple):
     """Where a syslog server is; of a local socket, `host` is its path."""
 
     scheme: str
@@ -48,9 +48,9 @@ def message(line: Line, host: str) -> bytes:
 
 
 class SyslogSender:
-    """A syslog server; see observability/forwarding.py:Sender."""
+    """A syslog server; see observability/forwarding.py:ForwardSender."""
 
-    def __init__(self, place: Place, host: str, tls: Callable[[], ssl.SSLContext], plain_remote: bool) -> None:
+    def __init__(self, place: SyslogAddress, host: str, tls: Callable[[], ssl.SSLContext], plain_remote: bool) -> None:
         """Nothing is connected yet; `host` is what this machine or node is called."""
         self._place = place
         self._host = "".join(each if "!" <= each <= "~" else "_" for each in host)[:HOST_CHARS_MAX] or "-"
@@ -70,7 +70,7 @@ class SyslogSender:
                     connection.send(each)
         except (OSError, UnicodeError) as error:
             self.close()
-            reason = str(error) if isinstance(error, Refused) else getattr(error, "strerror", None)
+            reason = str(error) if isinstance(error, AddressRefused) else getattr(error, "strerror", None)
             raise NotTaken(f"the syslog server cannot be reached: {reason or type(error).__name__}") from None
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class SyslogSender:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
             allowed = [row for row in found if allows(str(row[4][0]), False, self._plain_remote)]
             if not allowed:
-                raise Refused(f"{host} is at an address that must not be sent to without audit_forward_plain")
+                raise AddressRefused(f"{host} is at an address that must not be sent to without audit_forward_plain")
             return _datagrams(allowed[0][0], allowed[0][4])
         bare = connect(host, port, STEP_S, scheme == TLS, self._plain_remote)
         if scheme == TCP:

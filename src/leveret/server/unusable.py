@@ -9,12 +9,12 @@ LOG = Log("definitions")
 
 def warn_of_patterns(core: Broker, access: Access) -> None:
     """Log each policy and permission whose pattern matches nothing because it cannot be used; under the lock."""
-    for home in core.topology.vhosts.values():
-        for policy in (*home.policies.values(), *home.operator_policies.values()):
+    for virtual_host in core.topology.vhosts.values():
+        for policy in (*virtual_host.policies.values(), *virtual_host.operator_policies.values()):
             if policy.problem is not None:
                 advice = "it applies to nothing: set it again with another pattern"
                 LOG.warning(
-                    "policy not used", vhost=home.name, policy=policy.name, reason=policy.problem, advice=advice
+                    "policy not used", vhost=virtual_host.name, policy=policy.name, reason=policy.problem, advice=advice
                 )
     for permission in (*access.permissions, *access.permissions.topics()):
         if permission.problem is not None:

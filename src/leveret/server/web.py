@@ -8,18 +8,18 @@ from collections.abc import Awaitable, Callable
 from leveret.clock import Clock
 from leveret.config import ServerOptions
 from leveret.embedded.broker import Broker
-from leveret.ingest.other_shards import Elsewhere
+from leveret.ingest.other_shards import OtherShards
 from leveret.ingest.quota import Quota, StagingLimits
 from leveret.ingest.sinks import Sinks
 from leveret.observability.audit import Audit
 from leveret.protocols.console import handler as console
-from leveret.protocols.console.login import Login
+from leveret.protocols.console.login import ConsoleLogin
 from leveret.protocols.console.oauth import OAuthLogin
 from leveret.protocols.http import health
-from leveret.protocols.http.async_broker import Desk
+from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.auth import Auth
 from leveret.protocols.http.cors import cross_origin
-from leveret.protocols.http.limits import Limits
+from leveret.protocols.http.limits import HttpLimits
 from leveret.protocols.http.origins import own_pages_only, parse_origins
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import Request
@@ -27,12 +27,12 @@ from leveret.protocols.http.router import Answer, Router
 from leveret.protocols.http.server import Handler, HttpServer
 from leveret.protocols.http.sessions import Sessions
 from leveret.protocols.management.cluster.scopes import CLUSTERED
-from leveret.protocols.management.context import Site
+from leveret.protocols.management.context import AdminContext
 from leveret.protocols.management.handler import Management, owns
 from leveret.protocols.management.routes import ROUTES
 from leveret.protocols.metrics import handler as metrics
 from leveret.protocols.metrics.exporter import Exporter
-from leveret.protocols.net.admission import Admission
+from leveret.protocols.net.admission import ConnectionBudget
 from leveret.protocols.net.proxy_protocol import Proxies
 from leveret.protocols.rest.api import OPEN_PATHS, RestApi
 from leveret.security.access import Access
@@ -51,10 +51,10 @@ class Web:
     def __init__(
         self,
         options: ServerOptions,
-        desk: Desk,
+        async_broker: AsyncBroker,
         api: RestApi,
         access: Access,
-        admission: Admission,
+        admission: ConnectionBudget,
         audit: Audit,
         clock: Clock,
         shared: Shared,
@@ -62,7 +62,7 @@ class Web:
         oauth: OAuth | None = None,
     ) -> None:
         """Nothing is listened on yet; `api` is what is not asked of others."""
-        self.desk = desk
+        self.async_broker = async_broker
         self._api = api
         self._auth = Auth(
             access,
@@ -73,7 +73,7 @@ class Web:
             session_keys=cluster_keys(options, CONSOLE) if options.cluster else (),
         )
         self._auth.audit = audit
-        self.login = Login(self._auth, access, audit, oauth_login_of(options, oauth))
+        self.login = ConsoleLogin(self._auth, access, audit, oauth_login_of(options, oauth))
         self._shared = shared
         self._throttle = throttle = shared.throttle
         self._management: Management | None = None
@@ -81,7 +81,7 @@ class Web:
         self._metrics_public = options.metrics_public
         self._health: health.Health | None = None
         self._operator: Handler | None = None
-        self.doubt: Callable[[], Awaitable[None] | None] = lambda: None
+        self.stale: Callable[[], Awaitable[None] | None] = lambda: None
         """What has to be waited for before anything is answered by what users and queues there are."""
         self._console = throttle.wrap(console.Console(self.login))
         self._rest = self._auth.wrap(throttle.wrap(Router(api.routes())), OPEN_PATHS)
@@ -99,15 +99,15 @@ class Web:
         )
 
     def _answer_surely(self, request: Request) -> Answer | Awaitable[Answer]:
-        """Answer when nothing is in doubt; who looks after the server is answered anyway."""
+        """Answer when nothing is stale; who looks after the server is answered anyway."""
         is_health = health.owns(request)
         if not is_health:
             self._hosts.check(request)  # balancers ask after the health by any name, and learn nothing else
-        doubt = None if is_health or metrics.owns(request) else self.doubt()
-        return self._answer(request) if doubt is None else self._answer_after(doubt, request)
+        stale = None if is_health or metrics.owns(request) else self.stale()
+        return self._answer(request) if stale is None else self._answer_after(stale, request)
 
-    async def _answer_after(self, doubt: Awaitable[None], request: Request) -> Answer:
-        await doubt
+    async def _answer_after(self, stale: Awaitable[None], request: Request) -> Answer:
+        await stale
         answer = self._answer(request)
         return await answer if isinstance(answer, Awaitable) else answer
 
@@ -125,15 +125,15 @@ class Web:
             return self._operator(request)
         return self._rest(request)
 
-    def manage(self, site: Site) -> None:
+    def manage(self, context: AdminContext) -> None:
         """Answer the management API, scrapes and questions after the health too."""
         throttle = self._throttle
-        routes = ROUTES if site.nodes is None else CLUSTERED
-        self._management = Management(site, self._auth, throttle.wrap, routes)
-        exporter = Exporter(site, lambda: throttle.refused, self._shared.redis)
+        routes = ROUTES if context.nodes is None else CLUSTERED
+        self._management = Management(context, self._auth, throttle.wrap, routes)
+        exporter = Exporter(context, lambda: throttle.refused, self._shared.redis)
         self._metrics = metrics.Metrics(exporter, self._auth, throttle.wrap, public=self._metrics_public)
         self._health = health.Health(
-            self.desk.guard, lambda: self.server.draining, site.process.alarm, self._shared.degraded
+            self.async_broker.runtime, lambda: self.server.draining, context.process.alarm, self._shared.degraded
         )
 
     @property
@@ -152,7 +152,7 @@ class Web:
     def stop_listening(self) -> None:
         """Accept no more, and let no request wait for messages any longer."""
         self.server.stop_listening()
-        self.desk.close()
+        self.async_broker.close()
         self._api.close()
 
     async def drain(self, timeout_s: float) -> int:
@@ -160,9 +160,9 @@ class Web:
         return await self.server.drain(timeout_s)
 
 
-def limits_of(options: ServerOptions) -> Limits:
+def limits_of(options: ServerOptions) -> HttpLimits:
     """What one client may ask for."""
-    return Limits(
+    return HttpLimits(
         body_bytes_max=body_bytes_max(options), handshake_s=options.handshake_timeout_s, body_s_max=options.http_body_s
     )
 
@@ -181,11 +181,13 @@ def quota_of(options: ServerOptions) -> Quota:
     )
 
 
-def sinks_of(options: ServerOptions, broker: Broker, quota: Quota, elsewhere: Elsewhere | None = None) -> Sinks | None:
+def sinks_of(
+    options: ServerOptions, broker: Broker, quota: Quota, other_shards: OtherShards | None = None
+) -> Sinks | None:
     """The sinks of a broker that has a directory, or of a shard; what they had begun goes on."""
-    if broker.guard.store is None:
+    if broker.runtime.store is None:
         return None
-    sinks = Sinks(broker, options.data, quota, options.sink_batches_max, elsewhere)
+    sinks = Sinks(broker, options.data, quota, options.sink_batches_max, other_shards)
     sinks.start()
     return sinks
 

@@ -20,10 +20,10 @@ from pyspark.sql import DataFrame, SparkSession
 from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound
 from leveret.spark import manifest as manifests
 from leveret.spark.columns import spark_schema
-from leveret.spark.layout import FILE_BYTES, Shelves, placed, read_again
-from leveret.spark.manifest import File, Journal, Manifest
+from leveret.spark.layout import FILE_BYTES, ArchiveLayout, placed, read_again
+from leveret.spark.manifest import ArchivedJournal, File, Manifest
 from leveret.spark.parquet import archived
-from leveret.spark.scan import ARCHIVED_TABLES, TABLES, Scan
+from leveret.spark.scan import ARCHIVED_TABLES, TABLES, JournalScan
 from leveret.spark.segments import (
     is_data_directory,
     learn_archived,
@@ -197,17 +197,17 @@ def _taken_in(
     newest = {shard_in(path): number_of(path) for path in segment_files(*job.sources)}
     journals = _journals(manifest, files, newest if fetching is None else newest | fetching.newest)
     moved = any(number_of(path) <= journals[shard_in(path)].moved_until for path in files)
-    shelves = Shelves(job.directory, manifest.generation + 1)
+    layout = ArchiveLayout(job.directory, manifest.generation + 1)
     pieces = 1 + sum(map(os.path.getsize, files)) // FILE_BYTES
     queues = len({queue.name for piece in plan for queue in piece.names.queues.values()})
     written: list[File] = []
     for table in TABLES:
         rows = _rows(spark, job, manifest, os.path.dirname(files[0]), table, moved)
-        written += shelves.write(placed(rows, table, queues), table, pieces)
+        written += layout.write(placed(rows, table, queues), table, pieces)
     for known in names.values():
         known.forget_consumers(CONSUMERS_MAX)
     taken = replace(
-        manifest, generation=shelves.generation, files=(*manifest.files, *written), journals=journals, names=names
+        manifest, generation=layout.generation, files=(*manifest.files, *written), journals=journals, names=names
     )
     manifests.commit(job.directory, taken)
     if fetching is not None:
@@ -219,13 +219,13 @@ def _taken_in(
     return taken
 
 
-def _journals(manifest: Manifest, files: list[str], newest: dict[int, int]) -> dict[int, Journal]:
+def _journals(manifest: Manifest, files: list[str], newest: dict[int, int]) -> dict[int, ArchivedJournal]:
     """How far journals are archived after some segments more; `newest` is the last one that there is of each."""
     journals = dict(manifest.journals)
     for shard, same in groupby(sorted(files, key=lambda path: (shard_in(path), number_of(path))), key=shard_in):
         some = list(same)
         salt = open_segment(some[-1]).header.salt
-        journal = journals.get(shard, Journal())
+        journal = journals.get(shard, ArchivedJournal())
         journals[shard] = journal.with_segments([number_of(path) for path in some], salt, newest[shard])
     return journals
 
@@ -239,7 +239,7 @@ def _rows(spark: SparkSession, job: Archive, manifest: Manifest, place: str, tab
     rows = spark.read.format("leveret").options(path=place, **job.unlocked, **planned).load()
     if table == "events" or not moved:
         return rows
-    known = archived(spark, Scan((job.directory,), "messages", "queue_id,offset")) if manifest.files else None
+    known = archived(spark, JournalScan((job.directory,), "messages", "queue_id,offset")) if manifest.files else None
     once = rows.dropDuplicates(["queue_id", "offset"])
     return once if known is None else once.join(known, ["queue_id", "offset"], "left_anti").select(*rows.columns)
 
@@ -253,12 +253,12 @@ def _streamed(spark: SparkSession, job: Archive, manifest: Manifest, stream: str
     done.missing_records += news.missing
     if not news.records:
         return manifest
-    shelves = Shelves(job.directory, manifest.generation + 1)
-    written = shelves.write(placed(news.read(spark, options), "records", 1), "records", 1)
+    layout = ArchiveLayout(job.directory, manifest.generation + 1)
+    written = layout.write(placed(news.read(spark, options), "records", 1), "records", 1)
     done.records += sum(file.rows for file in written)
     streams = manifest.streams | {stream: news.end}
     return _committed(
-        job, replace(manifest, generation=shelves.generation, files=(*manifest.files, *written), streams=streams)
+        job, replace(manifest, generation=layout.generation, files=(*manifest.files, *written), streams=streams)
     )
 
 
@@ -296,14 +296,14 @@ def _small(manifest: Manifest) -> Iterator[list[File]]:
 def _compacted(spark: SparkSession, job: Archive, manifest: Manifest, group: list[File], done: Archived) -> Manifest:
     """The archive with some files put together."""
     table = group[0].table
-    shelves = Shelves(job.directory, manifest.generation + 1)
+    layout = ArchiveLayout(job.directory, manifest.generation + 1)
     rows = read_again(spark, job.directory, group, spark_schema(ARCHIVED_TABLES[table]))
-    written = shelves.write(rows, table, 1)
+    written = layout.write(rows, table, 1)
     if sum(file.rows for file in written) != sum(file.rows for file in group):
         raise DamagedJournal(f"{job.directory}: files of {table} lost rows while they were put together; run it again")
     done.compacted_files += len(group)
     kept = tuple(file for file in manifest.files if file not in group)
-    return _committed(job, replace(manifest, generation=shelves.generation, files=(*kept, *written)))
+    return _committed(job, replace(manifest, generation=layout.generation, files=(*kept, *written)))
 
 
 def _committed(job: Archive, manifest: Manifest) -> Manifest:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leveret.core.errors import InvalidArgument
-from leveret.spark.segments import Names
+from leveret.spark.segments import EntityNames
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 US_PER_MS = 1000
@@ -20,12 +20,12 @@ QUEUE_BITS = 32
 
 
 @dataclass(eq=False, slots=True)
-class Batch:
+class ColumnBatch:
     """Packed columns from the journal, and the names for their numbers."""
 
     rows: int
     columns: Mapping[str, bytes]
-    names: Names
+    names: EntityNames
     shard: int = 0
 
     def array(self, name: str, kind: pa.DataType) -> pa.Array:
@@ -38,15 +38,15 @@ class Batch:
         return pa.Array.from_buffers(kind, self.rows, [None, ends, pa.py_buffer(self.columns[name])])
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """One column: its type for Spark and for Arrow, and what makes it."""
 
     spark: str
     arrow: pa.DataType
-    make: Callable[[Batch], pa.Array]
+    make: Callable[[ColumnBatch], pa.Array]
 
 
-Table = Mapping[str, Column]
+Table = Mapping[str, TableColumn]
 
 
 def said(array: pa.Array) -> pa.Array:
@@ -54,19 +54,19 @@ def said(array: pa.Array) -> pa.Array:
     return pc.if_else(pc.less(array, 0), pa.scalar(None, array.type), array)
 
 
-def integer(name: str) -> Column:
+def integer(name: str) -> TableColumn:
     """A 32-bit column."""
-    return Column("int", pa.int32(), lambda batch: said(batch.array(name, pa.int32())))
+    return TableColumn("int", pa.int32(), lambda batch: said(batch.array(name, pa.int32())))
 
 
-def bigint(name: str) -> Column:
+def bigint(name: str) -> TableColumn:
     """A 64-bit column."""
-    return Column("bigint", pa.int64(), lambda batch: said(batch.array(name, pa.int64())))
+    return TableColumn("bigint", pa.int64(), lambda batch: said(batch.array(name, pa.int64())))
 
 
-def timestamp(name: str) -> Column:
+def timestamp(name: str) -> TableColumn:
     """A time from a column of milliseconds."""
-    return Column(
+    return TableColumn(
         "timestamp",
         TIMESTAMP,
         lambda batch: pc.multiply(said(batch.array(name, pa.int64())), US_PER_MS).cast(TIMESTAMP),
@@ -85,18 +85,18 @@ def looked_up(numbers: pa.Array, names: Mapping[int, str | None]) -> pa.Array:
     return pa.array(values, pa.string()).take(pc.index_in(numbers, value_set=known))
 
 
-def queue_id(batch: Batch) -> pa.Array:
+def queue_id(batch: ColumnBatch) -> pa.Array:
     """What a queue is known by: shards number theirs each from 1 on."""
     return pc.add(said(batch.array("queue", pa.int32())).cast(pa.int64()), batch.shard << QUEUE_BITS)
 
 
-def queue_name(batch: Batch) -> pa.Array:
+def queue_name(batch: ColumnBatch) -> pa.Array:
     """The name of the queue."""
     names = {number: queue.name for number, queue in batch.names.queues.items()}
     return looked_up(batch.array("queue", pa.int32()), names)
 
 
-def queue_vhost(batch: Batch) -> pa.Array:
+def queue_vhost(batch: ColumnBatch) -> pa.Array:
     """The virtual host of the queue."""
     names = {number: queue.vhost for number, queue in batch.names.queues.items()}
     return looked_up(batch.array("queue", pa.int32()), names)
@@ -118,7 +118,7 @@ def spark_schema(table: Table) -> str:
     return ", ".join(f"`{name}` {column.spark}" for name, column in table.items())
 
 
-def record_batch(table: Table, batch: Batch) -> Any:
+def record_batch(table: Table, batch: ColumnBatch) -> Any:
     """The batch in Arrow's form, with exactly the announced types."""
     arrays = [column.make(batch) for column in table.values()]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([(name, table[name].arrow) for name in table]))

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from leveret.core.catalog import REMOVED, Kind
 from leveret.spark.columns import (
-    Batch,
-    Column,
+    ColumnBatch,
     Table,
+    TableColumn,
     bigint,
     integer,
     looked_up,
@@ -41,33 +41,33 @@ REASONS: dict[int, str] = (
 )
 
 
-def _event(batch: Batch) -> pa.Array:
+def _event(batch: ColumnBatch) -> pa.Array:
     """What happened."""
     return looked_up(batch.array("kind", pa.uint8()), KINDS)
 
 
-def _reason(batch: Batch) -> pa.Array:
+def _reason(batch: ColumnBatch) -> pa.Array:
     """Why it happened."""
     kinds, hows = (batch.array(name, pa.uint8()).cast(pa.int32()) for name in ("kind", "how"))
     return looked_up(pc.add(pc.multiply(kinds, _HOWS), hows), REASONS)
 
 
-def _consumer(batch: Batch) -> pa.Array:
+def _consumer(batch: ColumnBatch) -> pa.Array:
     """Who had it."""
     return looked_up(batch.array("consumer", pa.int32()), batch.names.consumers)
 
 
 EVENTS: Table = {
-    "event": Column("string", pa.string(), _event),
+    "event": TableColumn("string", pa.string(), _event),
     "at": timestamp("at_ms"),
-    "vhost": Column("string", pa.string(), queue_vhost),
-    "queue": Column("string", pa.string(), queue_name),
-    "queue_id": Column("bigint", pa.int64(), queue_id),
+    "vhost": TableColumn("string", pa.string(), queue_vhost),
+    "queue": TableColumn("string", pa.string(), queue_name),
+    "queue_id": TableColumn("bigint", pa.int64(), queue_id),
     "seq": bigint("seq"),
-    "reason": Column("string", pa.string(), _reason),
+    "reason": TableColumn("string", pa.string(), _reason),
     "deliveries": integer("deliveries"),
     "held_ms": bigint("held_ms"),
-    "consumer": Column("string", pa.string(), _consumer),
+    "consumer": TableColumn("string", pa.string(), _consumer),
     "priority": integer("priority"),
     "bytes": bigint("bytes"),
     "enqueued_at": timestamp("enqueued_ms"),

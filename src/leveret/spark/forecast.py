@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from leveret.core.errors import InvalidArgument
-from leveret.spark.plan import COSTS, NUMBER_MAX, Figure, Workload, plan, readable
+from leveret.spark.plan import COSTS, NUMBER_MAX, PlanFigure, Workload, plan, readable
 
 MONTHS = (0, 3, 6, 12, 24, 36)
 MONTHS_MAX = 1_200
@@ -51,7 +51,7 @@ class Forecast(NamedTuple):
     growth_percent: float
     costs: Mapping[str, float]
 
-    def after(self, months: float) -> dict[str, Figure]:
+    def after(self, months: float) -> dict[str, PlanFigure]:
         """The figures of the plan after some months, by name."""
         factor = math.exp(min(700.0, months * math.log1p(self.growth_percent / 100)))
         grown = replace(

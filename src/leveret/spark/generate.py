@@ -39,7 +39,7 @@ _ROWS = 2**53  # distinct values of a fraction
 
 
 @dataclass(frozen=True)
-class Traffic:
+class TrafficVolume:
     """How much of it."""
 
     messages: int
@@ -86,7 +86,7 @@ class Traffic:
         return F.pmod(mixed, F.lit(_ROWS)) / _ROWS
 
 
-def events(spark: SparkSession, traffic: Traffic) -> DataFrame:
+def events(spark: SparkSession, traffic: TrafficVolume) -> DataFrame:
     """The events of a workload."""
     lived = _lives(spark, traffic)
     happened = [_published(), *(step for count in range(1, DELIVERIES_MAX + 1) for step in _delivery(count))]
@@ -99,7 +99,7 @@ def events(spark: SparkSession, traffic: Traffic) -> DataFrame:
     )
 
 
-def messages(spark: SparkSession, traffic: Traffic) -> DataFrame:
+def messages(spark: SparkSession, traffic: TrafficVolume) -> DataFrame:
     """The messages of a workload, to be published: to the queue that is their routing key."""
     text = F.concat(F.lit('{"number": '), F.col("id"), F.lit(', "filler": "'))
     body = F.concat(F.rpad(text, F.greatest(F.col("bytes").cast("int") - 2, F.length(text)), "x"), F.lit('"}'))
@@ -112,12 +112,12 @@ def messages(spark: SparkSession, traffic: Traffic) -> DataFrame:
     )
 
 
-def queue_names(traffic: Traffic) -> list[str]:
+def queue_names(traffic: TrafficVolume) -> list[str]:
     """Every queue that a workload uses, without those of dead letters."""
     return [f"queue-{number:05d}" for number in range(1, traffic.queues + 1)]
 
 
-def _entered(spark: SparkSession, traffic: Traffic) -> DataFrame:
+def _entered(spark: SparkSession, traffic: TrafficVolume) -> DataFrame:
     """A row for each message: when it came, where to, and what it is like."""
     whole = F.col("id") * (traffic.days / traffic.messages)
     swing = F.sin((whole - F.floor(whole) - PEAK) * (2 * math.pi)) + math.sin(PEAK * 2 * math.pi)
@@ -133,7 +133,7 @@ def _entered(spark: SparkSession, traffic: Traffic) -> DataFrame:
     )
 
 
-def _lives(spark: SparkSession, traffic: Traffic) -> DataFrame:
+def _lives(spark: SparkSession, traffic: TrafficVolume) -> DataFrame:
     """A row for each message, with everything that will happen to it, as columns of each delivery."""
     speed = F.exp(traffic.chance("speed", "number") * 3 - 1.5)
     failing = F.pow(traffic.chance("failing", "number"), 3) * 4 * traffic.failures
@@ -254,19 +254,19 @@ def _zipf(chance: Column, queues: int) -> Column:
     return F.least(F.floor(F.pow(chance * spread + 1, F.lit(1 / power))), F.lit(queues)).cast("int")
 
 
-def _normal(traffic: Traffic) -> Column:
+def _normal(traffic: TrafficVolume) -> Column:
     """A number of the normal distribution."""
     radius = F.sqrt(F.log(F.greatest(traffic.chance("size"), F.lit(1e-12))) * -2)
     return radius * F.cos(traffic.chance("size too") * (2 * math.pi))
 
 
-def _priority(traffic: Traffic) -> Column:
+def _priority(traffic: TrafficVolume) -> Column:
     """A priority: 0 for most messages."""
     some = F.floor(traffic.chance("priority") * PRIORITIES).cast("int")
     return F.when(traffic.chance("prioritized") < PRIORITIZED, some).otherwise(F.lit(0))
 
 
-def _waiting(traffic: Traffic, what: str) -> Column:
+def _waiting(traffic: TrafficVolume, what: str) -> Column:
     """How long a message waits until a consumer takes it: longer in slow queues."""
     return (_exponential(traffic.chance(what), traffic.waiting_ms) * F.col("speed")).cast("bigint")
 

@@ -24,7 +24,7 @@ _DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True)
-class Shelves:
+class ArchiveLayout:
     """Where the files of one generation go."""
 
     directory: str

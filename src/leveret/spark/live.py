@@ -32,5 +32,5 @@ def live_reader(source: Live, options: Options) -> DataSourceReader:
 def live_stream_reader(source: Live, options: Options) -> DataSourceStreamReader:
     """A streaming query."""
     if isinstance(source, StreamSource):
-        return OffsetReader(source, streams.Admission.of(options))
-    return ReservationReader(source, queues.Admission.of(options))
+        return OffsetReader(source, streams.StreamAdmission.of(options))
+    return ReservationReader(source, queues.QueueAdmission.of(options))

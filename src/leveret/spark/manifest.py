@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from leveret.core.errors import DamagedJournal, NotFound, PreconditionFailed, UnknownFormat
-from leveret.spark.segments import Names, ShardNames, number_of, open_segment, shard_in
+from leveret.spark.segments import EntityNames, ShardNames, number_of, open_segment, shard_in
 from leveret.storage.disk import Disk, replace_file
 
 FORMAT = 2
@@ -56,7 +56,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Journal:
+class ArchivedJournal:
     """How far the journal of a broker is archived: all segments from `first` to `last` but those that are missing."""
 
     first: int = 0
@@ -83,11 +83,11 @@ class Journal:
                 raise PreconditionFailed(f"{path} is of another broker than this archive: give each its own archive")
         return [path for path in files if self.wants(number_of(path))]
 
-    def with_segments(self, segments: list[int], salt: int, newest: int) -> "Journal":
+    def with_segments(self, segments: list[int], salt: int, newest: int) -> "ArchivedJournal":
         """The same after some segments more; `newest` is the last one that there is."""
         first, last = self.first or segments[0], max(self.last, segments[-1])
         began_late = not self.last and first > 1
-        return Journal(
+        return ArchivedJournal(
             first,
             last,
             salt if last > self.last else self.salt,
@@ -102,7 +102,7 @@ class Manifest:
 
     generation: int = 0
     files: tuple[File, ...] = ()
-    journals: dict[int, Journal] = field(default_factory=dict)
+    journals: dict[int, ArchivedJournal] = field(default_factory=dict)
     """By shard; a broker that has only one is shard 0."""
     streams: dict[str, dict[str, int]] = field(default_factory=dict)
     """By stream and partition: the offset from which on records are not archived yet."""
@@ -112,9 +112,9 @@ class Manifest:
         """The files of one table."""
         return [file for file in self.files if file.table == table]
 
-    def journal(self, shard: int) -> Journal:
+    def journal(self, shard: int) -> ArchivedJournal:
         """How far the journal of a shard is archived."""
-        return self.journals.get(shard, Journal())
+        return self.journals.get(shard, ArchivedJournal())
 
     def beyond(self, files: list[str]) -> list[str]:
         """The segments that are to be archived, of some that are in their order."""
@@ -234,9 +234,9 @@ def _written(manifest: Manifest) -> bytes:
     return json.dumps(facts, indent=1).encode()
 
 
-def _journal(facts: dict[str, Any]) -> Journal:
+def _journal(facts: dict[str, Any]) -> ArchivedJournal:
     """A journal from JSON."""
-    return Journal(**(facts | {"missing": tuple(facts["missing"])}))
+    return ArchivedJournal(**(facts | {"missing": tuple(facts["missing"])}))
 
 
 def _read(path: str) -> Manifest:
@@ -250,7 +250,7 @@ def _read(path: str) -> Manifest:
                 tuple(File(**file) for file in facts["files"]),
                 {int(shard): _journal(told) for shard, told in facts["journals"].items()},
                 facts["streams"],
-                {int(shard): Names.of_json(told) for shard, told in facts["names"].items()},
+                {int(shard): EntityNames.of_json(told) for shard, told in facts["names"].items()},
             )
     except json.JSONDecodeError as error:
         raise DamagedJournal(f"{path} is damaged at offset {error.pos}: {REMEDY}") from error

@@ -19,9 +19,9 @@ from leveret.core.properties import Properties, decode_header
 from leveret.core.tables import MalformedTable
 from leveret.spark.columns import (
     TIMESTAMP,
-    Batch,
-    Column,
+    ColumnBatch,
     Table,
+    TableColumn,
     bigint,
     integer,
     queue_id,
@@ -35,17 +35,17 @@ INT64_MAX = (1 << 63) - 1
 HEADERS = pa.map_(pa.string(), pa.string())
 
 
-def _value(batch: Batch) -> pa.Array:
+def _value(batch: ColumnBatch) -> pa.Array:
     """The bodies."""
     blobs = batch.array("blob", pa.uint8()).cast(pa.bool_())
     bodies = batch.texts("body", pa.binary())
     return pc.if_else(blobs, pa.scalar(None, pa.binary()), bodies) if blobs.true_count else bodies
 
 
-def _route(part: int) -> Callable[[Batch], pa.Array]:
+def _route(part: int) -> Callable[[ColumnBatch], pa.Array]:
     """Exchange (0) or routing key (1)."""
 
-    def make(batch: Batch) -> pa.Array:
+    def make(batch: ColumnBatch) -> pa.Array:
         routes = batch.texts("route", pa.binary()).dictionary_encode()
         return pa.array([_short_strings(route)[part] for route in routes.dictionary.to_pylist()], pa.string()).take(
             routes.indices
@@ -59,10 +59,10 @@ def _short_strings(route: bytes) -> list[str]:
     return [text.decode("utf-8", "replace") for text in (route[1 : 1 + route[0]], route[2 + route[0] :])]
 
 
-def _of_properties(get: Callable[[Properties], Any], arrow: pa.DataType) -> Callable[[Batch], pa.Array]:
+def _of_properties(get: Callable[[Properties], Any], arrow: pa.DataType) -> Callable[[ColumnBatch], pa.Array]:
     """A column that is made from decoded properties."""
 
-    def make(batch: Batch) -> pa.Array:
+    def make(batch: ColumnBatch) -> pa.Array:
         indices, properties = _properties(batch)
         return pa.array([get(each) for each in properties], arrow).take(indices)
 
@@ -70,16 +70,16 @@ def _of_properties(get: Callable[[Properties], Any], arrow: pa.DataType) -> Call
 
 
 @lru_cache(1)  # the columns of a batch are made one after the other
-def _properties(batch: Batch) -> tuple[pa.Array, list[Properties]]:
+def _properties(batch: ColumnBatch) -> tuple[pa.Array, list[Properties]]:
     """The different properties of a batch, and which of them each row has."""
     headers = batch.texts("header", pa.binary()).dictionary_encode()
     return headers.indices, [_decoded(header) for header in headers.dictionary.to_pylist()]
 
 
-def _of_header(name: str, get: Callable[[Properties], Any], arrow: pa.DataType) -> Callable[[Batch], pa.Array]:
+def _of_header(name: str, get: Callable[[Properties], Any], arrow: pa.DataType) -> Callable[[ColumnBatch], pa.Array]:
     """A column that is made from one header: only content headers in which its name occurs are decoded."""
 
-    def make(batch: Batch) -> pa.Array:
+    def make(batch: ColumnBatch) -> pa.Array:
         headers = batch.texts("header", pa.binary()).dictionary_encode()
         named = pc.match_substring(headers.dictionary, name.encode()).to_pylist()
         found = zip(headers.dictionary, named, strict=True)
@@ -161,29 +161,31 @@ def _sent_at(properties: Properties) -> datetime | None:
         return None
 
 
-def _property(name: str) -> Column:
+def _property(name: str) -> TableColumn:
     """A property as text."""
 
     def get(properties: Properties) -> str | None:
         value = getattr(properties, name)
         return None if value is None else readable(value)
 
-    return Column("string", pa.string(), _of_properties(get, pa.string()))
+    return TableColumn("string", pa.string(), _of_properties(get, pa.string()))
 
 
-def header(name: str) -> Column:
+def header(name: str) -> TableColumn:
     """One header as text."""
-    return Column("string", pa.string(), _of_header(name, lambda found: (_headers(found) or {}).get(name), pa.string()))
+    return TableColumn(
+        "string", pa.string(), _of_header(name, lambda found: (_headers(found) or {}).get(name), pa.string())
+    )
 
 
 MESSAGES: Table = {
-    "value": Column("binary", pa.binary(), _value),
-    "vhost": Column("string", pa.string(), queue_vhost),
-    "queue": Column("string", pa.string(), queue_name),
-    "queue_id": Column("bigint", pa.int64(), queue_id),
+    "value": TableColumn("binary", pa.binary(), _value),
+    "vhost": TableColumn("string", pa.string(), queue_vhost),
+    "queue": TableColumn("string", pa.string(), queue_name),
+    "queue_id": TableColumn("bigint", pa.int64(), queue_id),
     "offset": bigint("seq"),
-    "exchange": Column("string", pa.string(), _route(0)),
-    "routing_key": Column("string", pa.string(), _route(1)),
+    "exchange": TableColumn("string", pa.string(), _route(0)),
+    "routing_key": TableColumn("string", pa.string(), _route(1)),
     "priority": integer("priority"),
     "bytes": bigint("bytes"),
     "enqueued_at": timestamp("enqueued_ms"),
@@ -198,9 +200,9 @@ MESSAGES: Table = {
     "type": _property("type"),
     "user_id": _property("user_id"),
     "app_id": _property("app_id"),
-    "timestamp": Column("timestamp", TIMESTAMP, _of_properties(_sent_at, TIMESTAMP)),
-    "headers": Column("map<string,string>", HEADERS, _of_properties(_headers, HEADERS)),
-    "x_death": Column(DEATHS_SPARK, DEATHS, _of_header(DEATH_HEADER, _deaths, DEATHS)),
+    "timestamp": TableColumn("timestamp", TIMESTAMP, _of_properties(_sent_at, TIMESTAMP)),
+    "headers": TableColumn("map<string,string>", HEADERS, _of_properties(_headers, HEADERS)),
+    "x_death": TableColumn(DEATHS_SPARK, DEATHS, _of_header(DEATH_HEADER, _deaths, DEATHS)),
     "message_group_id": header("x-group-id"),
     "dedup_id": header("x-deduplication-id"),
 }

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from leveret.core.errors import DamagedJournal
 from leveret.spark.columns import TIMESTAMP, US_PER_MS, spark_schema
 from leveret.spark.manifest import REMEDY, File, read_manifest
-from leveret.spark.scan import ARCHIVED_TABLES, BATCH_ROWS, FOREVER_MS, Scan
+from leveret.spark.scan import ARCHIVED_TABLES, BATCH_ROWS, FOREVER_MS, JournalScan
 
 TIME_COLUMNS = {"events": "at", "messages": "enqueued_at", "records": "enqueued_at"}
 NAME_COLUMNS = {"events": "queue", "messages": "queue", "records": "stream"}
@@ -34,7 +34,7 @@ class FilesPartition(InputPartition):
 class ParquetReader(DataSourceReader):
     """Plans files of an archive; reads some of them in each task."""
 
-    def __init__(self, scan: Scan) -> None:
+    def __init__(self, scan: JournalScan) -> None:
         """Read what a scan says."""
         self.scan = scan
 
@@ -95,7 +95,7 @@ def as_damage(path: str) -> Iterator[None]:
         raise DamagedJournal(f"{path} is damaged ({error}): {REMEDY}") from error
 
 
-def wanted_files(scan: Scan) -> list[File]:
+def wanted_files(scan: JournalScan) -> list[File]:
     """The files of an archive that may hold rows of a scan."""
     since = FIRST_DATE if scan.since_ms <= 0 else _date(scan.since_ms)
     until = LAST_DATE if scan.until_ms == FOREVER_MS else _date(scan.until_ms)
@@ -103,7 +103,7 @@ def wanted_files(scan: Scan) -> list[File]:
     return [file for file in files if file.may_hold(scan.queues, since, until)]
 
 
-def archived(spark: SparkSession, scan: Scan) -> DataFrame:
+def archived(spark: SparkSession, scan: JournalScan) -> DataFrame:
     """A table of an archive by Spark's own reader of Parquet, which leaves out columns that a query does not need."""
     schema = spark_schema(ARCHIVED_TABLES[scan.table])
     paths = [f"{scan.directories[0]}/{file.path}" for file in wanted_files(scan)]

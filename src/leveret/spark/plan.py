@@ -111,7 +111,7 @@ class Bases:
 ALL_GIVEN = Bases()
 
 
-class Figure(NamedTuple):
+class PlanFigure(NamedTuple):
     """One line of a plan."""
 
     figure: str
@@ -121,7 +121,7 @@ class Figure(NamedTuple):
     how: str
 
 
-def plan(load: Workload, costs: Mapping[str, float] | None = None, bases: Bases = ALL_GIVEN) -> list[Figure]:
+def plan(load: Workload, costs: Mapping[str, float] | None = None, bases: Bases = ALL_GIVEN) -> list[PlanFigure]:
     """The figures for a workload; `costs` replaces some of COSTS by numbers of one's own."""
     unknown = set(costs or ()) - set(COSTS)
     if unknown:
@@ -147,40 +147,44 @@ def plan(load: Workload, costs: Mapping[str, float] | None = None, bases: Bases 
     }
     scarce = max(needs, key=lambda name: needs[name])
     return [
-        Figure("publishes", load.messages_per_s, "/s", bases.of(), "average"),
-        Figure("publishes at peak", peak, "/s", bases.of("peak_factor"), f"x {load.peak_factor:.3g}"),
-        Figure(
+        PlanFigure("publishes", load.messages_per_s, "/s", bases.of(), "average"),
+        PlanFigure("publishes at peak", peak, "/s", bases.of("peak_factor"), f"x {load.peak_factor:.3g}"),
+        PlanFigure(
             "deliveries at peak",
             peak * load.deliveries,
             "/s",
             bases.of("peak_factor", "deliveries"),
             f"x {load.deliveries:.3g} per publish",
         ),
-        Figure("messages", load.messages_per_s * DAY_S, "/day", bases.of(), ""),
-        Figure(
+        PlanFigure("messages", load.messages_per_s * DAY_S, "/day", bases.of(), ""),
+        PlanFigure(
             "messages in flight",
             in_flight,
             "",
             bases.of("peak_factor", "processing_s"),
             f"peak x {load.processing_s:.3g} s of processing",
         ),
-        Figure("log", load.messages_per_s * log_bytes * DAY_S, "B/day", MEASURED, "bodies and index"),
-        Figure("log written at peak", peak * log_bytes, "B/s", MEASURED, "bodies and index"),
-        Figure("storage", stored, "B", MEASURED, f"{load.retention_days:g} days of log, one copy"),
-        Figure("storage, replicated", stored * cost["storage_replicas"], "B", ASSUMED, "all copies of a cluster"),
-        Figure("archive", stored * cost["archive_ratio"], "B", ASSUMED, "the same as Parquet"),
-        Figure("memory", memory, "B", MEASURED, "all brokers: queues, backlog, bodies in flight with their buffer"),
-        Figure("bandwidth in", peak * load.body_bytes, "B/s", bases.of("peak_factor", "body_bytes"), "peak"),
-        Figure(
+        PlanFigure("log", load.messages_per_s * log_bytes * DAY_S, "B/day", MEASURED, "bodies and index"),
+        PlanFigure("log written at peak", peak * log_bytes, "B/s", MEASURED, "bodies and index"),
+        PlanFigure("storage", stored, "B", MEASURED, f"{load.retention_days:g} days of log, one copy"),
+        PlanFigure("storage, replicated", stored * cost["storage_replicas"], "B", ASSUMED, "all copies of a cluster"),
+        PlanFigure("archive", stored * cost["archive_ratio"], "B", ASSUMED, "the same as Parquet"),
+        PlanFigure("memory", memory, "B", MEASURED, "all brokers: queues, backlog, bodies in flight with their buffer"),
+        PlanFigure("bandwidth in", peak * load.body_bytes, "B/s", bases.of("peak_factor", "body_bytes"), "peak"),
+        PlanFigure(
             "bandwidth out",
             peak * load.body_bytes * load.deliveries,
             "B/s",
             bases.of("peak_factor", "body_bytes", "deliveries"),
             "peak",
         ),
-        Figure("CPU at peak", cpu_share, "cores", MEASURED, f"all brokers, clients of {load.protocol.upper()}"),
-        Figure("shards", max(1, math.ceil(peak / cost["shard_messages_per_s"])), "", ASSUMED, "of a cluster, at least"),
-        Figure("brokers", max(1, math.ceil(needs[scarce])), "", ASSUMED, f"{scarce} is what is scarce; without spares"),
+        PlanFigure("CPU at peak", cpu_share, "cores", MEASURED, f"all brokers, clients of {load.protocol.upper()}"),
+        PlanFigure(
+            "shards", max(1, math.ceil(peak / cost["shard_messages_per_s"])), "", ASSUMED, "of a cluster, at least"
+        ),
+        PlanFigure(
+            "brokers", max(1, math.ceil(needs[scarce])), "", ASSUMED, f"{scarce} is what is scarce; without spares"
+        ),
     ]
 
 
@@ -215,7 +219,7 @@ def observed(events: "DataFrame", retention_days: float = 14) -> Workload:
     )
 
 
-def readable(figure: Figure) -> dict[str, str]:
+def readable(figure: PlanFigure) -> dict[str, str]:
     """A line of a plan for people."""
     unit = figure.unit
     value, prefix = _scaled(figure.value) if unit[:1] in ("B", "/", "") else (figure.value, "")
@@ -228,7 +232,7 @@ def readable(figure: Figure) -> dict[str, str]:
     }
 
 
-def as_facts(load: Workload, figures: list[Figure]) -> dict[str, Any]:
+def as_facts(load: Workload, figures: list[PlanFigure]) -> dict[str, Any]:
     """A plan for programs."""
     return {
         "workload": asdict(load),

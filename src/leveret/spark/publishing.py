@@ -24,7 +24,7 @@ Publish = Callable[[DataFrame, str, int], None]
 
 
 @dataclass(frozen=True)
-class Broker:
+class SinkBroker:
     """Where the sink is."""
 
     url: str

@@ -26,14 +26,14 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from leveret.core.errors import InvalidReceipt, LeveretError, NotFound, PreconditionFailed
-from leveret.core.page import Columns, read_page
+from leveret.core.page import PageColumns, read_page
 from leveret.core.reservations import LEASE_MS, LEASE_MS_MIN, MESSAGES_MAX, SHARES_MAX
 from leveret.spark.columns import Table, chosen
 from leveret.spark.options import Options, flag, required, seconds, whole
 from leveret.spark.records import QUEUE, VHOST, queue_batch
 from leveret.spark.segments import QueueName
-from leveret.spark.server import Origin, Server, path_of
-from leveret.spark.spans import Span, split
+from leveret.spark.server import Origin, SparkServer, path_of
+from leveret.spark.spans import OffsetSpan, split
 
 GROUP = "spark"
 TASKS = 2
@@ -62,7 +62,7 @@ class QueueSource:
         return chosen(QUEUE, self.columns)
 
     @property
-    def server(self) -> Server:
+    def server(self) -> SparkServer:
         """The server, with connections of this process."""
         return self.origin.server
 
@@ -80,7 +80,7 @@ class QueueSource:
                 return
             at = page.next_at
 
-    def page(self, path: str, **query: object) -> Columns:
+    def page(self, path: str, **query: object) -> PageColumns:
         """One page."""
         return read_page(self.server.ask("GET", path, **query).body, f"{self.server.address!r}{path}")
 
@@ -151,7 +151,7 @@ def _narrowed(conditions: Conditions, each: Filter) -> Conditions:
 
 
 @dataclass(frozen=True)
-class Admission:
+class QueueAdmission:
     """How much of a queue one batch takes, and how it is spread over tasks."""
 
     group: str
@@ -166,7 +166,7 @@ class Admission:
     fail_on_data_loss: bool
 
     @classmethod
-    def of(cls, options: Options) -> "Admission":
+    def of(cls, options: Options) -> "QueueAdmission":
         """What options say."""
         return cls(
             options.get("group", GROUP),
@@ -183,7 +183,7 @@ class Admission:
 
 
 @dataclass(frozen=True)
-class SlicePartition(InputPartition):
+class ReservationPartition(InputPartition):
     """A part of a reservation: some messages, and of those one share of the message groups."""
 
     number: int
@@ -199,7 +199,7 @@ class SlicePartition(InputPartition):
 class ReservationReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The driver's side, which lives as long as the query, and the tasks' side, which is a copy of it."""
 
-    def __init__(self, source: QueueSource, admission: Admission) -> None:
+    def __init__(self, source: QueueSource, admission: QueueAdmission) -> None:
         """Nothing is reserved yet."""
         self.source = source
         self.admission = admission
@@ -296,16 +296,16 @@ class ReservationReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         self._keep()
         spans = split(
-            [Span(0, 0, told["messages"])], self.admission.partitions_min, self.admission.partition_records_max
+            [OffsetSpan(0, 0, told["messages"])], self.admission.partitions_min, self.admission.partition_records_max
         )
         if self.admission.groups_together:
             shares = min(len(spans), SHARES_MAX)
-            return [SlicePartition(told["end"], 0, told["messages"], share, shares) for share in range(shares)]
-        return [SlicePartition(told["end"], span.first, span.end) for span in spans]
+            return [ReservationPartition(told["end"], 0, told["messages"], share, shares) for share in range(shares)]
+        return [ReservationPartition(told["end"], span.first, span.end) for span in spans]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of a part."""
-        if not isinstance(partition, SlicePartition):
+        if not isinstance(partition, ReservationPartition):
             return
         path = f"{self._path}/messages"
         where = {"reservation": partition.number, "end": partition.end}
@@ -334,7 +334,7 @@ class ReservationReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 class Keeper:
     """Renews a reservation, in a thread that ends with its process."""
 
-    def __init__(self, server: Server, path: str, lease_s: float) -> None:
+    def __init__(self, server: SparkServer, path: str, lease_s: float) -> None:
         """Begin."""
         self._server = server
         self._path = path

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leveret.core.page import Columns
+from leveret.core.page import PageColumns
 from leveret.spark.columns import (
-    Batch,
-    Column,
+    ColumnBatch,
     Table,
+    TableColumn,
     bigint,
     integer,
     queue_name,
@@ -23,7 +23,7 @@ from leveret.spark.columns import (
     timestamp,
 )
 from leveret.spark.messages import MESSAGES, header
-from leveret.spark.segments import Names, QueueName
+from leveret.spark.segments import EntityNames, QueueName
 
 VHOST = "/"
 KEY = "x-partition-key"
@@ -31,28 +31,28 @@ _NUMBER = 0  # the one queue or stream of a batch
 _NUMBER_BYTES = 4
 
 
-def _value(batch: Batch) -> pa.Array:
+def _value(batch: ColumnBatch) -> pa.Array:
     """The bodies."""
     return batch.texts("body", pa.binary())
 
 
-def _label(name: str) -> Column:
+def _label(name: str) -> TableColumn:
     """A short text that may be missing."""
 
-    def make(batch: Batch) -> pa.Array:
+    def make(batch: ColumnBatch) -> pa.Array:
         found = batch.texts(name, pa.binary()).dictionary_encode()
         known = [value.decode("utf-8", "replace") or None for value in found.dictionary.to_pylist()]
         return pa.array(known, pa.string()).take(found.indices)
 
-    return Column("string", pa.string(), make)
+    return TableColumn("string", pa.string(), make)
 
 
-def _redelivered(batch: Batch) -> pa.Array:
+def _redelivered(batch: ColumnBatch) -> pa.Array:
     """Whether it was delivered before."""
     return pc.greater(batch.array("deliveries", pa.int32()), 1)
 
 
-def _key(batch: Batch) -> pa.Array:
+def _key(batch: ColumnBatch) -> pa.Array:
     """What chose the partition: a header, or the routing key; straight to the stream that is only its name."""
     straight = pc.equal(ROUTE["exchange"].make(batch), "")
     routing_key = pc.if_else(straight, pa.scalar(None, pa.string()), ROUTE["routing_key"].make(batch))
@@ -68,9 +68,9 @@ PROPERTIES: Table = {
     )
 }  # fmt: skip
 STREAM: Table = {
-    "value": Column("binary", pa.binary(), _value),
-    "key": Column("string", pa.string(), _key),
-    "stream": Column("string", pa.string(), queue_name),
+    "value": TableColumn("binary", pa.binary(), _value),
+    "key": TableColumn("string", pa.string(), _key),
+    "stream": TableColumn("string", pa.string(), queue_name),
     "partition": integer("partition"),
     "offset": bigint("seq"),
     **ROUTE,
@@ -82,9 +82,9 @@ STREAM: Table = {
     **PROPERTIES,
 }
 QUEUE: Table = {
-    "value": Column("binary", pa.binary(), _value),
-    "vhost": Column("string", pa.string(), queue_vhost),
-    "queue": Column("string", pa.string(), queue_name),
+    "value": TableColumn("binary", pa.binary(), _value),
+    "vhost": TableColumn("string", pa.string(), queue_vhost),
+    "queue": TableColumn("string", pa.string(), queue_name),
     "offset": bigint("seq"),
     **ROUTE,
     "priority": integer("priority"),
@@ -92,7 +92,7 @@ QUEUE: Table = {
     "enqueued_at": timestamp("enqueued_ms"),
     "expires_at": timestamp("expiry_ms"),
     "delivery_count": integer("deliveries"),
-    "redelivered": Column("boolean", pa.bool_(), _redelivered),
+    "redelivered": TableColumn("boolean", pa.bool_(), _redelivered),
     **PROPERTIES,
 }
 
@@ -118,13 +118,13 @@ def stream_batch(table: Table, stream: str, partition: int, rows: int, columns: 
     return _batch(table, QueueName(VHOST, stream), rows, {**columns, **numbers})
 
 
-def queue_batch(table: Table, queue: QueueName, page: Columns) -> Any:
+def queue_batch(table: Table, queue: QueueName, page: PageColumns) -> Any:
     """A page of a queue in Arrow's form."""
     return _batch(table, queue, page.rows, {**page.columns, "queue": bytes(_NUMBER_BYTES * page.rows)})
 
 
 def _batch(table: Table, name: QueueName, rows: int, columns: dict[str, bytes]) -> Any:
     """Packed columns of one queue in Arrow's form; what came over the wire is not believed before it is looked at."""
-    made = record_batch(table, Batch(rows, columns, Names({_NUMBER: name})))
+    made = record_batch(table, ColumnBatch(rows, columns, EntityNames({_NUMBER: name})))
     made.validate(full=True)
     return made

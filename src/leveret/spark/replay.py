@@ -36,7 +36,7 @@ Told = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Request:
+class ReplayRequest:
     """What is published again, and where to."""
 
     where: str | None = None
@@ -51,7 +51,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class State:
+class ReplayState:
     """How far a replay is."""
 
     id: str
@@ -83,19 +83,19 @@ class DryRun:
     sample: list[dict[str, Any]]
 
 
-def prepared(messages: DataFrame, request: Request) -> DataFrame:
+def prepared(messages: DataFrame, request: ReplayRequest) -> DataFrame:
     """The chosen messages as they are published, in their order."""
     ordered = chosen(messages, request.where).orderBy("enqueued_at", "offset")
     return changed(ordered if request.limit is None else ordered.limit(request.limit), request)
 
 
-def changed(messages: DataFrame, request: Request) -> DataFrame:
+def changed(messages: DataFrame, request: ReplayRequest) -> DataFrame:
     """Messages as they are published; those whose body is gone cannot be."""
     found = messages.where(F.col("value").isNotNull())
     return edited(cleaned(aimed(found, request.aim)), request.edits).select(*PUBLISHED)
 
 
-def dry_run(messages: DataFrame, request: Request) -> DryRun:
+def dry_run(messages: DataFrame, request: ReplayRequest) -> DryRun:
     """Count what would be published, by where it goes, and show some of it."""
     ready = prepared(messages, request)
     lost = chosen(messages, request.where).where(F.col("value").isNull()).count()
@@ -110,13 +110,13 @@ def dry_run(messages: DataFrame, request: Request) -> DryRun:
 
 def replay(
     messages: DataFrame,
-    request: Request,
+    request: ReplayRequest,
     checkpoint: str,
     publish: Publish,
     pace: Pace,
     batch_rows: int | None = None,
     told: Told = lambda published, rows: None,
-) -> State:
+) -> ReplayState:
     """Publish messages again, from where the checkpoint is."""
     disk = Disk(checkpoint)
     disk.lock()
@@ -136,7 +136,7 @@ def replay(
         disk.unlock()
 
 
-def _state(disk: Disk, messages: DataFrame, request: Request, batch_rows: int) -> State:
+def _state(disk: Disk, messages: DataFrame, request: ReplayRequest, batch_rows: int) -> ReplayState:
     """The state of this replay: as it was left, or new, with its messages put aside."""
     asked = json.loads(json.dumps(asdict(request)))
     if _STATE in disk.names():
@@ -150,7 +150,7 @@ def _state(disk: Disk, messages: DataFrame, request: Request, batch_rows: int) -
     # Spark numbers files in the order of the rows.
     paths = sorted(Path(place).glob("*.parquet"))
     files = [(path.name, pq.read_metadata(path).num_rows) for path in paths]
-    state = State(uuid.uuid4().hex, asked, tuple((name, rows) for name, rows in files if rows))
+    state = ReplayState(uuid.uuid4().hex, asked, tuple((name, rows) for name, rows in files if rows))
     sync_files(str(disk.path), (f"{_ROWS}/{name}" for name, _ in state.files))
     _write(disk, state)
     return state
@@ -161,17 +161,17 @@ def _batch(spark: SparkSession, checkpoint: str, name: str) -> DataFrame:
     return spark.read.parquet(os.path.join(checkpoint, _ROWS, name)).coalesce(1)
 
 
-def _write(disk: Disk, state: State) -> None:
+def _write(disk: Disk, state: ReplayState) -> None:
     """Note how far it is."""
     replace_file(disk, _STATE, json.dumps(asdict(state)).encode())
 
 
-def _read(disk: Disk) -> State:
+def _read(disk: Disk) -> ReplayState:
     """How far it is."""
     try:
         facts = json.loads(disk.read_all(_STATE))
         files = tuple((str(name), int(rows)) for name, rows in facts.pop("files"))
-        state = State(files=files, **facts)
+        state = ReplayState(files=files, **facts)
     except (ValueError, TypeError, KeyError) as error:
         raise DamagedJournal(f"{disk.path / _STATE} is damaged: begin again in another directory") from error
     return state

@@ -6,7 +6,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leveret.core.tables import encode_table
-from leveret.ingest.row_groups import ABSENT, COLUMNS, GAPPED, NUMBERS, OFFSET_BYTES, TEXTS, Part, constant, encode
+from leveret.ingest.row_groups import (
+    ABSENT,
+    COLUMNS,
+    GAPPED,
+    NUMBERS,
+    OFFSET_BYTES,
+    TEXTS,
+    ColumnBuffers,
+    constant,
+    encode,
+)
 
 PIECE_BYTES = 4 << 20
 """Large enough that the cost of a request does not show, small enough for a server with many tasks."""
@@ -16,7 +26,7 @@ NUMBER_BYTES = 8
 Constants = Mapping[str, str | int]
 
 
-def pieces(batches: Iterable[pa.RecordBatch], constants: Constants) -> Iterator[tuple[int, bytes]]:
+def row_groups(batches: Iterable[pa.RecordBatch], constants: Constants) -> Iterator[tuple[int, bytes]]:
     """Pieces of a good size with the number of their rows, in the order of the batches."""
     said = [constant(name, value) for name, value in constants.items()]
     for batch in _sized(batches):
@@ -53,7 +63,7 @@ def _split(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-def _column(name: str, array: pa.Array) -> Iterator[Part]:
+def _column(name: str, array: pa.Array) -> Iterator[ColumnBuffers]:
     """A column, unless it says nothing."""
     if array.null_count == len(array) and name != "value":
         return
@@ -65,15 +75,15 @@ def _column(name: str, array: pa.Array) -> Iterator[Part]:
         yield _texts(name, array)
 
 
-def _numbers(name: str, array: pa.Array) -> Part:
+def _numbers(name: str, array: pa.Array) -> ColumnBuffers:
     if pa.types.is_timestamp(array.type):
         array = array.cast(pa.timestamp("s", array.type.tz), safe=False)
     filled = array.cast(pa.int64()).fill_null(ABSENT)
     start = filled.offset * NUMBER_BYTES
-    return Part(name, NUMBERS, (memoryview(filled.buffers()[1])[start : start + len(filled) * NUMBER_BYTES],))
+    return ColumnBuffers(name, NUMBERS, (memoryview(filled.buffers()[1])[start : start + len(filled) * NUMBER_BYTES],))
 
 
-def _texts(name: str, array: pa.Array) -> Part:
+def _texts(name: str, array: pa.Array) -> ColumnBuffers:
     array = array.cast(pa.binary())
     _, offsets, data = array.buffers()
     start = array.offset * OFFSET_BYTES
@@ -81,8 +91,8 @@ def _texts(name: str, array: pa.Array) -> Part:
     ends = told.cast("i")
     texts = memoryview(b"" if data is None else data)[ends[0] : ends[-1]]
     if not array.null_count:
-        return Part(name, TEXTS, (told, texts))
-    return Part(name, GAPPED, (_flags(array), told, texts))
+        return ColumnBuffers(name, TEXTS, (told, texts))
+    return ColumnBuffers(name, GAPPED, (_flags(array), told, texts))
 
 
 def _flags(array: pa.Array) -> bytes:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leveret.core.names import INTERNAL_VHOST
-from leveret.spark.columns import Batch, Table, chosen, record_batch
+from leveret.spark.columns import ColumnBatch, Table, chosen, record_batch
 from leveret.spark.events import EVENTS
 from leveret.spark.manifest import read_manifest
 from leveret.spark.messages import MESSAGES
@@ -24,7 +24,7 @@ from leveret.spark.segments import (
     shard_in,
 )
 from leveret.storage.encryption import load_keys
-from leveret.storage.journal.columns import Columns
+from leveret.storage.journal.columns import EventColumns
 
 TABLES: dict[str, Table] = {"events": EVENTS, "messages": MESSAGES}
 ARCHIVED_TABLES: dict[str, Table] = {**TABLES, "records": STREAM}
@@ -37,7 +37,7 @@ COMMIT_DELAY_MAX_MS = 600_000
 
 
 @dataclass(frozen=True)
-class Scan:
+class JournalScan:
     """What is read; everything in it can be sent to another process, keys as the place where they are."""
 
     directories: tuple[str, ...]
@@ -76,13 +76,13 @@ class Scan:
     def batches(self, piece: Slice) -> Iterator[pa.RecordBatch]:
         """The rows of one slice."""
         table, segment = self.chosen, open_segment(piece.path)
-        columns = Columns(
+        columns = EventColumns(
             segment.data,
             piece.path,
             piece.offset,
             piece.end,
             segment.header.salt,
-            open_frame=opener(segment.header, load_keys(*self.keys)),
+            open_batch=opener(segment.header, load_keys(*self.keys)),
             queues=None if self.queues is None else piece.names.numbers(self.queues),
             since_ms=self.since_ms,
             until_ms=self.until_ms,
@@ -91,9 +91,9 @@ class Scan:
         )
         inner = [number for number, queue in piece.names.queues.items() if queue.vhost == INTERNAL_VHOST]
         while columns.fill(BATCH_ROWS):
-            batch = Batch(columns.rows, columns.take(), piece.names, shard_in(piece.path))
+            batch = ColumnBatch(columns.rows, columns.take(), piece.names, shard_in(piece.path))
             rows = record_batch(table, batch)
-            if inner:  # letters between shards, which are no messages of anybody
+            if inner:  # outbox messages between shards, which are no messages of anybody
                 rows = rows.filter(pc.invert(pc.is_in(batch.array("queue", pa.int32()), pa.array(inner, pa.int32()))))
             if rows.num_rows:
                 yield rows

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from leveret.core.catalog import REMOVED, Kind
 from leveret.core.errors import DamagedJournal, NotFound
 from leveret.storage.disk import Disk
-from leveret.storage.encryption import Keys
+from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.files.meta import META_NAME, read_meta
 from leveret.storage.journal.files.segments import (
     HEADER_BYTES,
@@ -41,7 +41,7 @@ class QueueName(NamedTuple):
 
 
 @dataclass
-class Names:
+class EntityNames:
     """Who is behind the numbers of queues and consumers."""
 
     queues: dict[int, QueueName] = field(default_factory=dict)
@@ -58,9 +58,9 @@ class Names:
                 consumer = json.loads(payload)
                 self.consumers[consumer["number"]] = consumer["name"]
 
-    def of(self, queues: set[int], consumers: set[int]) -> "Names":
+    def of(self, queues: set[int], consumers: set[int]) -> "EntityNames":
         """The names of some numbers only."""
-        return Names(
+        return EntityNames(
             {number: self.queues[number] for number in queues & self.queues.keys()},
             {number: self.consumers[number] for number in consumers & self.consumers.keys()},
         )
@@ -78,7 +78,7 @@ class Names:
         }
 
     @classmethod
-    def of_json(cls, facts: dict[str, Any]) -> "Names":
+    def of_json(cls, facts: dict[str, Any]) -> "EntityNames":
         """The names from a file of JSON."""
         return cls(
             {int(number): QueueName(*queue) for number, queue in facts["queues"].items()},
@@ -93,7 +93,7 @@ class Names:
         return bytes(table)
 
 
-ShardNames = dict[int, Names]
+ShardNames = dict[int, EntityNames]
 """By shard; a broker that has only one is shard 0."""
 
 
@@ -106,7 +106,7 @@ class Slice:
     end: int
     first_ms: int
     last_ms: int
-    names: Names = field(default_factory=Names)
+    names: EntityNames = field(default_factory=EntityNames)
 
 
 class OpenSegment(NamedTuple):
@@ -179,22 +179,22 @@ def open_segment(path: str) -> OpenSegment:
         raise NotFound(f"{path} has gone: the broker needs it no more; read again, or let it keep an archive") from None
 
 
-def opener(header: SegmentHeader, keys: Keys) -> Callable[[bytes, bytes], bytes] | None:
+def opener(header: SegmentHeader, keys: MasterKeys) -> Callable[[bytes, bytes], bytes] | None:
     """What decrypts the frames of a segment; None when they are plain."""
     if header.key.is_plain:
         return None
 
-    def open_frame(head: bytes, sealed: bytes) -> bytes:
+    def open_batch(head: bytes, sealed: bytes) -> bytes:
         return header.opened(keys, int.from_bytes(head[_SEQ_AT], "little"), sealed, head[8:])
 
-    return open_frame
+    return open_batch
 
 
 def learn_archived(names: ShardNames, *directories: str) -> None:
     """Take the names of queues that lie beside archived segments, where no definition has told more."""
     for place in places(*directories):
         for path in sorted(Path(place).glob("seg-*.names.json")):
-            queues = names.setdefault(shard_in(str(path)), Names()).queues
+            queues = names.setdefault(shard_in(str(path)), EntityNames()).queues
             try:
                 for number, name in json.loads(path.read_bytes()).items():
                     queues.setdefault(int(number), QueueName(None, str(name)))
@@ -202,7 +202,7 @@ def learn_archived(names: ShardNames, *directories: str) -> None:
                 raise DamagedJournal(f"{path} is damaged at offset 0: it holds no names; {REMEDY}") from error
 
 
-def slices(files: list[str], keys: Keys, slice_bytes: int, live: str | None) -> Iterator[tuple[Slice, Survey]]:
+def slices(files: list[str], keys: MasterKeys, slice_bytes: int, live: str | None) -> Iterator[tuple[Slice, Survey]]:
     """Cut segments between frames into pieces of about so many bytes; the survey says what was seen in each.
 
     `live` is a file that may end in a frame which is being written.
@@ -213,13 +213,13 @@ def slices(files: list[str], keys: Keys, slice_bytes: int, live: str | None) -> 
         segment = open_segment(path)
         survey = Survey(
             segment.data, path, HEADER_BYTES, len(segment.data), segment.header.salt,
-            open_frame=opener(segment.header, keys), may_be_torn=path == live,
+            open_batch=opener(segment.header, keys), may_be_torn=path == live,
         )  # fmt: skip
         while survey.piece(slice_bytes):
             yield Slice(path, survey.start, survey.offset, survey.first_ms, survey.last_ms), survey
 
 
-def named_slices(directories: tuple[str, ...], names: ShardNames, keys: Keys, slice_bytes: int) -> list[Slice]:
+def named_slices(directories: tuple[str, ...], names: ShardNames, keys: MasterKeys, slice_bytes: int) -> list[Slice]:
     """The slices of all segments, with the names of those that they speak of, wherever else the names are told."""
     files = segment_files(*directories)
     learn_archived(names, *directories)
@@ -227,12 +227,12 @@ def named_slices(directories: tuple[str, ...], names: ShardNames, keys: Keys, sl
 
 
 def slices_of(
-    files: list[str], names: ShardNames, keys: Keys, slice_bytes: int, live: str | None = None
+    files: list[str], names: ShardNames, keys: MasterKeys, slice_bytes: int, live: str | None = None
 ) -> list[Slice]:
     """The slices of some segments; `names` learns what they tell."""
     found = []
     for piece, survey in slices(files, keys, slice_bytes, live):
-        known = names.setdefault(shard_in(piece.path), Names())
+        known = names.setdefault(shard_in(piece.path), EntityNames())
         known.learn(survey.definitions)
         found.append((piece, known, survey.queues, survey.consumers))
     return [replace(piece, names=known.of(queues, consumers)) for piece, known, queues, consumers in found]
@@ -247,4 +247,4 @@ def write_slices(path: str, found: list[Slice]) -> None:
 def read_slices(path: str) -> list[Slice]:
     """The plan in a file."""
     rows = json.loads(Path(path).read_bytes())
-    return [Slice(**(row | {"names": Names.of_json(row["names"])})) for row in rows]
+    return [Slice(**(row | {"names": EntityNames.of_json(row["names"])})) for row in rows]

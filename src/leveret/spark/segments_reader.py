@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from leveret.spark.scan import Scan
+from leveret.spark.scan import JournalScan
 from leveret.spark.segments import Slice
 
 
 @dataclass(frozen=True)
-class SlicePartition(InputPartition):
+class SegmentPartition(InputPartition):
     """What one task reads."""
 
     slice: Slice
@@ -23,15 +23,15 @@ class SlicePartition(InputPartition):
 class SegmentsReader(DataSourceReader):
     """Plans slices of segments; reads each in a task."""
 
-    def __init__(self, scan: Scan) -> None:
+    def __init__(self, scan: JournalScan) -> None:
         """Read what a scan says."""
         self.scan = scan
 
     def partitions(self) -> list[InputPartition]:
         """The slices that may hold something wanted; what is learned here goes with them."""
-        return [SlicePartition(piece) for piece in self.scan.slices()]
+        return [SegmentPartition(piece) for piece in self.scan.slices()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a slice; without any slice Spark still asks once."""
-        if isinstance(partition, SlicePartition):
+        if isinstance(partition, SegmentPartition):
             yield from self.scan.batches(partition.slice)

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from leveret.client.address import Address
-from leveret.client.pool import Lost, Pool
+from leveret.client.pool import AnswerLost, Pool
 from leveret.client.retry import refusal_of
 from leveret.client.servers import servers_of
 from leveret.client.wire import request_bytes
@@ -49,12 +49,12 @@ class Origin:
         return cls(required(options, "url"), options.get("token"), options.get("cafile"), retry_s, options.get("vhost"))
 
     @property
-    def server(self) -> "Server":
+    def server(self) -> "SparkServer":
         """The server, with connections of this process that may be open already."""
         return _server(self)
 
 
-class Server:
+class SparkServer:
     """One server, or the nodes of a cluster: whichever answers."""
 
     def __init__(self, origin: Origin) -> None:
@@ -91,7 +91,7 @@ class Server:
                 problem = refusal_of(answer)
                 if answer.status not in BUSY:
                     raise problem
-            except Lost as lost:
+            except AnswerLost as lost:
                 problem = lost.reason
             if time.monotonic() + delay_s > deadline_s:
                 raise Unreachable(f"{self._servers!r} did not answer for {self._retry_s:.0f} s: {problem}") from problem
@@ -103,7 +103,7 @@ class Server:
         self._pool.close()
 
 
-_server = lru_cache(SERVERS_MAX)(Server)
+_server = lru_cache(SERVERS_MAX)(SparkServer)
 
 
 def path_of(*parts: str) -> str:

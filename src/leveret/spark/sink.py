@@ -24,8 +24,8 @@ from leveret.client.broker import RemoteBroker, connect
 from leveret.client.sinks import abort_parts, commit_batch, put_piece
 from leveret.clock import ticks_us
 from leveret.core.errors import LeveretError, Unreachable
-from leveret.spark.row_groups import pieces
-from leveret.spark.target import Target
+from leveret.spark.row_groups import row_groups
+from leveret.spark.target import SinkTarget
 
 RETRIES = 10  # about 20 seconds: a server that restarts is waited for
 CLIENTS_MAX = 8  # a worker of Spark lives long, and tokens change
@@ -44,7 +44,7 @@ class StagedPart(WriterCommitMessage):
 class Stage:
     """What both writers do."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: SinkTarget) -> None:
         """Write to a target."""
         self.target = target
 
@@ -56,7 +56,7 @@ class Stage:
         server, sink = self._server, self.target.sink
         count = total = 0
         try:
-            for rows, data in pieces(iterator, self.target.constants):
+            for rows, data in row_groups(iterator, self.target.constants):
                 server.run(put_piece(sink, name, count, data))
                 count += 1
                 total += rows

@@ -39,7 +39,7 @@ from leveret.spark.columns import chosen, spark_schema
 from leveret.spark.live import live_reader, live_source, live_stream_reader
 from leveret.spark.manifest import is_archive
 from leveret.spark.parquet import TIME_COLUMNS, ParquetReader
-from leveret.spark.scan import ARCHIVED_TABLES, FOREVER_MS, TABLES, Scan
+from leveret.spark.scan import ARCHIVED_TABLES, FOREVER_MS, TABLES, JournalScan
 from leveret.spark.segments import check_directories
 from leveret.spark.segments_reader import SegmentsReader
 from leveret.spark.sink import BatchWriter, StreamWriter
@@ -92,7 +92,7 @@ class LeveretSource(DataSource):
         """What stages and commits the batches of a streaming query."""
         return StreamWriter(stream_target(self.options, schema))
 
-    def scan(self) -> Scan:
+    def scan(self) -> JournalScan:
         """The options, checked."""
         path = self.options.get("path")
         if path is None:
@@ -108,7 +108,7 @@ class LeveretSource(DataSource):
         keys = self.options.get("encryption_key_file"), self.options.get("encryption_key_env")
         load_keys(*keys)  # a missing key is told before tasks are started
         chosen(tables[table], self.options.get("columns"))
-        return Scan(
+        return JournalScan(
             directories=directories,
             table=table,
             columns=self.options.get("columns"),
@@ -132,7 +132,7 @@ class LeveretSource(DataSource):
 class Pushdown:
     """Narrows the scan by the filters of the query. Spark applies all of them again, so that this may be coarse."""
 
-    scan: Scan
+    scan: JournalScan
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Use what is known about queue and time."""
@@ -140,7 +140,7 @@ class Pushdown:
             self.scan = self._narrowed(each)
             yield each
 
-    def _narrowed(self, each: Filter) -> Scan:
+    def _narrowed(self, each: Filter) -> JournalScan:
         """The scan with one filter more."""
         if isinstance(each, (EqualTo, In)) and each.attribute == ("queue",):
             wanted = frozenset(each.value if isinstance(each, In) else (each.value,))

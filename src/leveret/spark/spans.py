@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 
-class Span(NamedTuple):
+class OffsetSpan(NamedTuple):
     """The offsets of one partition from `first` to before `end`."""
 
     partition: int
@@ -18,7 +18,7 @@ class Span(NamedTuple):
         return self.end - self.first
 
 
-def split(spans: Iterable[Span], tasks_min: int | None, rows_max: int | None) -> list[Span]:
+def split(spans: Iterable[OffsetSpan], tasks_min: int | None, rows_max: int | None) -> list[OffsetSpan]:
     """Cut spans so that there are at least so many tasks, none of them with more rows; empty ones are left out."""
     spans = [span for span in spans if span.rows > 0]
     total = sum(span.rows for span in spans)
@@ -29,7 +29,7 @@ def split(spans: Iterable[Span], tasks_min: int | None, rows_max: int | None) ->
     for span in spans:
         count = -(-span.rows // size)
         edges = [span.first + span.rows * number // count for number in range(count + 1)]
-        found += [Span(span.partition, first, end) for first, end in pairwise(edges)]
+        found += [OffsetSpan(span.partition, first, end) for first, end in pairwise(edges)]
     return found
 
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from leveret.cluster.shards.groups import shards_of
 from leveret.core.errors import JournalFailed, PreconditionFailed
-from leveret.spark.manifest import Journal, Manifest
+from leveret.spark.manifest import ArchivedJournal, Manifest
 from leveret.storage.journal.files.segments import parse_header, segment_name, shard_name
 from leveret.storage.journal.postgres.bounded_reads import asked
 from leveret.storage.journal.postgres.statements import PostgresTable
@@ -67,7 +67,7 @@ class StoreSegments:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-def _check(table: PostgresTable, shard: int, newest: int, journal: Journal) -> None:
+def _check(table: PostgresTable, shard: int, newest: int, journal: ArchivedJournal) -> None:
     """Refuse the journal of another broker: what the archive has last is there with the same salt, or was removed."""
     last = journal.last
     if last < asked(table.shard).oldest:

@@ -7,9 +7,9 @@ from functools import lru_cache
 from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound
 from leveret.spark.options import Options, required
 from leveret.spark.records import VHOST
-from leveret.spark.segments import Names, QueueName, segment_files, slices
-from leveret.spark.spans import Span
-from leveret.spark.streams import Ends, Piece
+from leveret.spark.segments import EntityNames, QueueName, segment_files, slices
+from leveret.spark.spans import OffsetSpan
+from leveret.spark.streams import BlockGroup, Ends
 from leveret.storage.disk import Disk
 from leveret.storage.encryption import load_keys
 from leveret.storage.store_url import is_url
@@ -52,12 +52,12 @@ class StoredStream:
         """See Place."""
         return {number: offset_at(log, timestamp_ms) for number, log in self._logs().items()}
 
-    def reach(self, spans: list[Span], size: int) -> dict[int, int]:
+    def reach(self, spans: list[OffsetSpan], size: int) -> dict[int, int]:
         """See Place."""
         logs = self._logs()
         return {span.partition: reach(logs[span.partition], span.first, size) for span in spans}
 
-    def piece(self, span: Span) -> Piece:
+    def piece(self, span: OffsetSpan) -> BlockGroup:
         """See Place."""
         directory = os.path.join(self.directory, str(span.partition))
         log = _known_log(directory, self.keys)
@@ -68,7 +68,7 @@ class StoredStream:
             data = piece(log, span.first, span.end, PIECE_BYTES)
         except DamagedJournal as error:
             raise DamagedJournal(os.path.join(directory, str(error))) from error
-        return Piece(data, f"{directory} from offset {span.first} on")
+        return BlockGroup(data, f"{directory} from offset {span.first} on")
 
     def _logs(self) -> dict[int, LogFiles]:
         """Every partition as it is now."""
@@ -87,7 +87,7 @@ _known_log = lru_cache(LOGS_MAX)(_log)
 def directory_of(path: str, stream: QueueName, keys: KeyPlaces) -> str:
     """Where a stream lies; its journal knows the number under which."""
     files = segment_files(path)
-    names = Names()
+    names = EntityNames()
     for _, survey in slices(files, load_keys(*keys), SURVEY_BYTES, files[-1] if files else None):
         names.learn(survey.definitions)
     found = [

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from leveret.spark.options import Options, required
-from leveret.spark.server import Origin, Server, path_of
-from leveret.spark.spans import Span
-from leveret.spark.streams import Ends, Piece
+from leveret.spark.server import Origin, SparkServer, path_of
+from leveret.spark.spans import OffsetSpan
+from leveret.spark.streams import BlockGroup, Ends
 
 PIECE_BYTES = 8 << 20
 
@@ -24,7 +24,7 @@ class ServedStream:
         return cls(Origin.of(options), required(options, "stream"))
 
     @property
-    def _server(self) -> Server:
+    def _server(self) -> SparkServer:
         return self.origin.server
 
     def _rows(self, **query: object) -> list[dict[str, Any]]:
@@ -43,14 +43,14 @@ class ServedStream:
         """See Place."""
         return {row["partition"]: row["at"] for row in self._rows(timestamp_ms=max(0, timestamp_ms))}
 
-    def reach(self, spans: list[Span], size: int) -> dict[int, int]:
+    def reach(self, spans: list[OffsetSpan], size: int) -> dict[int, int]:
         """See Place."""
         after = ",".join(f"{span.partition}:{span.first}" for span in spans)
         return {row["partition"]: row["reach"] for row in self._rows(after=after, bytes=size) if "reach" in row}
 
-    def piece(self, span: Span) -> Piece:
+    def piece(self, span: OffsetSpan) -> BlockGroup:
         """See Place."""
         query = {"partition": span.partition, "offset": span.first, "end": span.end, "bytes": PIECE_BYTES}
         path = self._path("blocks")
         source = f"what {self._server.address!r}{path} sent of partition {span.partition} from offset {span.first} on"
-        return Piece(self._server.ask("GET", path, **query).body, source)
+        return BlockGroup(self._server.ask("GET", path, **query).body, source)

@@ -1,8 +1,8 @@
 """Streams for Spark: a range of offsets as a table, or a streaming query that goes on from offset to offset.
 
 The offset of a query is that of the next record of each partition. Reading a range gives the same each time, so that
-with the checkpoint of Spark every record counts once. Where the records come from is a `Place`: a server, or the files
-of a data directory.
+with the checkpoint of Spark every record counts once. Where the records come from is a `StreamLocation`: a server, or
+the files of a data directory.
 """
 
 import time
@@ -18,7 +18,7 @@ from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound
 from leveret.spark.columns import Table, chosen
 from leveret.spark.options import WHOLE_MAX, Options, flag, moment_ms, partition_offsets, required, seconds, whole
 from leveret.spark.records import STREAM, stream_batch, texts_of
-from leveret.spark.spans import Span, shared, split
+from leveret.spark.spans import OffsetSpan, shared, split
 from leveret.storage.stream.columns import BlockColumns, block_at
 
 BATCH_BYTES = 32 << 20
@@ -33,14 +33,14 @@ class Ends(NamedTuple):
     end: int
 
 
-class Piece(NamedTuple):
+class BlockGroup(NamedTuple):
     """Some blocks, and where they come from, for errors."""
 
     data: bytes
     source: str
 
 
-class Place(Protocol):
+class StreamLocation(Protocol):
     """Where the records of a stream are."""
 
     def ends(self) -> dict[int, Ends]:
@@ -49,10 +49,10 @@ class Place(Protocol):
     def at(self, timestamp_ms: int) -> dict[int, int]:
         """The offset of the first record of a time or later, in each partition."""
 
-    def reach(self, spans: list[Span], size: int) -> dict[int, int]:
+    def reach(self, spans: list[OffsetSpan], size: int) -> dict[int, int]:
         """The offset that about so many bytes of each span reach."""
 
-    def piece(self, span: Span) -> Piece:
+    def piece(self, span: OffsetSpan) -> BlockGroup:
         """The blocks with the first records of a span."""
 
 
@@ -60,7 +60,7 @@ class Place(Protocol):
 class StreamSource:
     """What is read of a stream; fit to be sent to another process."""
 
-    place: Place
+    place: StreamLocation
     stream: str
     columns: str | None
     fail_on_data_loss: bool
@@ -68,7 +68,7 @@ class StreamSource:
     task_rows_max: int | None
 
     @classmethod
-    def of(cls, place: Place, options: Options) -> "StreamSource":
+    def of(cls, place: StreamLocation, options: Options) -> "StreamSource":
         """What options say."""
         source = cls(
             place,
@@ -105,7 +105,7 @@ class StreamSource:
             first, there = start.get(number, 0), ends.get(number, Ends(0, 0))
             if first < last and not there.first <= first <= last <= there.end:
                 self.lost(f"partition {number} has offsets {there.first} to {there.end}, not {first} to {last}")
-            spans.append(Span(number, max(first, there.first), min(last, there.end)))
+            spans.append(OffsetSpan(number, max(first, there.first), min(last, there.end)))
         return [SpanPartition(*span) for span in split(spans, self.tasks_min, self.task_rows_max)]
 
     def lost(self, what: str) -> None:
@@ -116,7 +116,7 @@ class StreamSource:
                 "option failOnDataLoss to false to go on with what is there"
             )
 
-    def read(self, span: Span) -> Iterator[pa.RecordBatch]:
+    def read(self, span: OffsetSpan) -> Iterator[pa.RecordBatch]:
         """The records of a span."""
         columns = BlockColumns(span.first, span.end, texts_of(self.table))
         while span.first < span.end:
@@ -139,7 +139,7 @@ class StreamSource:
         return stream_batch(self.table, self.stream, partition, rows, columns.take())
 
 
-def _taken(columns: BlockColumns, piece: Piece) -> Iterator[int]:
+def _taken(columns: BlockColumns, piece: BlockGroup) -> Iterator[int]:
     """Put the blocks of a piece into columns, one after the other; gives the offset after each."""
     at = 0
     if not piece.data:
@@ -186,11 +186,11 @@ class RangeReader(DataSourceReader):
 
 def _records(source: StreamSource, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     if isinstance(partition, SpanPartition):
-        yield from source.read(Span(partition.partition, partition.first, partition.end))
+        yield from source.read(OffsetSpan(partition.partition, partition.first, partition.end))
 
 
 @dataclass(frozen=True)
-class Admission:
+class StreamAdmission:
     """How much one batch takes."""
 
     starting: str
@@ -200,7 +200,7 @@ class Admission:
     delay_s: float
 
     @classmethod
-    def of(cls, options: Options) -> "Admission":
+    def of(cls, options: Options) -> "StreamAdmission":
         """What options say."""
         return cls(
             options.get("startingoffsets", "latest"),
@@ -217,7 +217,7 @@ Offset = dict[str, int]
 class OffsetReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A streaming query on a stream. The driver's one lives as long as the query; tasks have copies of it."""
 
-    def __init__(self, source: StreamSource, admission: Admission) -> None:
+    def __init__(self, source: StreamSource, admission: StreamAdmission) -> None:
         """Nothing is read yet."""
         self.source = source
         self.admission = admission
@@ -251,7 +251,7 @@ class OffsetReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self.admission.records_max is not None:
             waiting = shared(waiting, self.admission.records_max)
         if self.admission.bytes_max is not None:
-            spans = [Span(number, begin[number], begin[number] + rows) for number, rows in waiting.items()]
+            spans = [OffsetSpan(number, begin[number], begin[number] + rows) for number, rows in waiting.items()]
             spans = [span for span in spans if span.rows]
             reached = self.source.place.reach(spans, max(1, self.admission.bytes_max // len(spans)))
             waiting |= {span.partition: min(span.rows, reached[span.partition] - span.first) for span in spans}

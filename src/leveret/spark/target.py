@@ -68,7 +68,7 @@ KINDS: dict[str, tuple[type[DataType], ...]] = {
 
 
 @dataclass(frozen=True)
-class Target:
+class SinkTarget:
     """A sink on a server; goes with every task."""
 
     url: str
@@ -89,14 +89,14 @@ class Target:
         return f"<Target {self.sink!r}>"
 
 
-def batch_target(options: Mapping[str, str], schema: StructType, overwrite: bool) -> Target:
+def batch_target(options: Mapping[str, str], schema: StructType, overwrite: bool) -> SinkTarget:
     """The target of one write; each has a sink of its own, so that whatever Spark repeats is one batch."""
     if overwrite:
         raise InvalidArgument("what was sent cannot be overwritten: use mode('append')")
     return _target(options, schema, options.get("sinkid") or f"batch-{secrets.token_hex(16)}", "", once=True)
 
 
-def stream_target(options: Mapping[str, str], schema: StructType) -> Target:
+def stream_target(options: Mapping[str, str], schema: StructType) -> SinkTarget:
     """The target of a streaming query; its checkpoint makes its batches different from those of any other."""
     place = options.get("checkpointlocation")
     sink = options.get("sinkid")
@@ -118,7 +118,7 @@ def _checkpoint(place: str) -> str:
     return place
 
 
-def _target(options: Mapping[str, str], schema: StructType, sink: str, origin: str, once: bool) -> Target:
+def _target(options: Mapping[str, str], schema: StructType, sink: str, origin: str, once: bool) -> SinkTarget:
     url, token = options.get("url"), options.get("token")
     if url is None:
         raise InvalidArgument("no server was given: name it by the option url, such as http://127.0.0.1:15672")
@@ -133,7 +133,7 @@ def _target(options: Mapping[str, str], schema: StructType, sink: str, origin: s
     commit_s = _number("commitTimeout", options.get("committimeout"), COMMIT_S)
     place = options.get("cafile"), options.get("vhost")
     whole = _whole_destination(schema, constants)
-    return Target(url, token, *place, sink, origin, once, unroutable, commit_s, constants, whole)
+    return SinkTarget(url, token, *place, sink, origin, once, unroutable, commit_s, constants, whole)
 
 
 def _whole_destination(schema: StructType, constants: Mapping[str, str | int]) -> dict[str, str]:

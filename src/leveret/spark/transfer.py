@@ -24,9 +24,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from leveret.client.broker import RemoteBroker, connect
 from leveret.client.queue import RemoteQueue
 from leveret.core.errors import DamagedJournal, PreconditionFailed, QueueNotFound
-from leveret.spark.publishing import Broker, Pace
+from leveret.spark.publishing import Pace, SinkBroker
 from leveret.spark.redrive import Redriven, Told, redrive
-from leveret.spark.replay import Request, changed
+from leveret.spark.replay import ReplayRequest, changed
 from leveret.storage.disk import Disk, replace_file
 
 GROUP = "transfer"
@@ -39,9 +39,9 @@ _STATE, _QUERY = "transfer.json", "query"
 class Transfer:
     """Which messages of which queue of which broker."""
 
-    broker: Broker
+    broker: SinkBroker
     queue: str
-    request: Request
+    request: ReplayRequest
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def _started(
     rows = job.broker.reader(spark.readStream, name).options(
         group=GROUP, maxRecordsPerTrigger=count, minPartitions=1, maxRecordsPerPartition=count
     )
-    request = Request(edits=job.request.edits, aim=job.request.aim)
+    request = ReplayRequest(edits=job.request.edits, aim=job.request.aim)
     writer = (
         job.broker.writer(changed(rows.load().withColumn("queue", F.lit(job.queue)), request).writeStream, name)
         .option("checkpointLocation", os.path.join(checkpoint, _QUERY))

@@ -11,14 +11,14 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from leveret.spark.parquet import FilesPartition, ParquetReader
-from leveret.spark.scan import Scan
+from leveret.spark.scan import JournalScan
 from leveret.spark.segments_reader import SegmentsReader
 
 
 class WholeReader(DataSourceReader):
     """Plans files of the archive and slices of segments; reads either in a task."""
 
-    def __init__(self, scan: Scan) -> None:
+    def __init__(self, scan: JournalScan) -> None:
         """Read what a scan says, whose directories are the one of the broker and the archive."""
         self.scan = scan
 

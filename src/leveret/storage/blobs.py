@@ -30,7 +30,17 @@ from typing import NamedTuple, Protocol
 
 from leveret.core.errors import BlobStoreFailed, DamagedJournal, DiskFull, InvalidArgument, MessageNotFound
 from leveret.storage.disk import NO_ROOM, TEMPORARY, Bytes, Disk, replace_file
-from leveret.storage.encryption import BOX_BYTES, NONCE_BYTES, PLAIN, TAG_BYTES, KeyRef, Keys, box_key, seal, unseal
+from leveret.storage.encryption import (
+    BOX_BYTES,
+    NONCE_BYTES,
+    PLAIN,
+    TAG_BYTES,
+    KeyRef,
+    MasterKeys,
+    box_key,
+    seal,
+    unseal,
+)
 
 POINTER_BYTES_MAX = 1024
 RETRIES = 3
@@ -41,7 +51,7 @@ OURS = re.compile(KEY.pattern + f"({re.escape(TEMPORARY)})?")
 """What a sweep may delete: a bucket may hold other things too."""
 
 
-class Pointer(NamedTuple):
+class BlobPointer(NamedTuple):
     """What a pointer says."""
 
     key: str
@@ -168,10 +178,10 @@ class RemoteBlobs:
 class Blobs:
     """Puts large bodies away and fetches them."""
 
-    def __init__(self, store: BlobStore, keys: Keys | None = None) -> None:
+    def __init__(self, store: BlobStore, keys: MasterKeys | None = None) -> None:
         """Keep blobs in a store, encrypted if there are keys."""
         self._store = store
-        self._keys = keys or Keys()
+        self._keys = keys or MasterKeys()
         self._released: deque[tuple[int, str]] = deque()
 
     def put(self, body: Bytes, now_ms: int) -> bytes:
@@ -190,13 +200,13 @@ class Blobs:
         found = parse_pointer(pointer)
         return self._verified(found, self._stored(found))
 
-    def _stored(self, found: Pointer) -> bytes:
+    def _stored(self, found: BlobPointer) -> bytes:
         try:
             return self._store.get(found.key)
         except FileNotFoundError:
             raise MessageNotFound(f"blob {found.key} is missing: restore it, or drop the message") from None
 
-    def _verified(self, found: Pointer, stored: bytes) -> bytes:
+    def _verified(self, found: BlobPointer, stored: bytes) -> bytes:
         body = self._opened(found, stored)
         if hashlib.sha256(body).hexdigest() != found.sha256:
             raise DamagedJournal(f"blob {found.key} is damaged: restore it from a backup")
@@ -213,7 +223,7 @@ class Blobs:
         self._store.replace(found.key, seal(self._keys, _info(found.key), self._verified(found, stored)))
         return True
 
-    def _opened(self, found: Pointer, stored: bytes) -> bytes:
+    def _opened(self, found: BlobPointer, stored: bytes) -> bytes:
         """A body as it was put, by how long it lies in the store."""
         overhead_bytes = len(stored) - found.size
         if overhead_bytes == BOX_BYTES:
@@ -234,7 +244,7 @@ class Blobs:
         self._store.close()
 
     def release(self, pointer: Bytes, seq: int) -> None:
-        """Let a blob go once frame `seq`, which settles its message for the last time, is durable."""
+        """Let a blob go once commit batch `seq`, which settles its message for the last time, is durable."""
         self._released.append((seq, parse_pointer(pointer).key))
 
     @property
@@ -243,7 +253,7 @@ class Blobs:
         return bool(self._released)
 
     def delete_released(self, durable: int) -> int:
-        """Delete what was released up to a frame; give the number of blobs."""
+        """Delete what was released up to a commit batch; give the number of blobs."""
         count = 0
         while self._released and self._released[0][0] <= durable:
             self._store.delete(self._released[0][1])
@@ -269,13 +279,15 @@ def _info(key: str) -> bytes:
     return b"leveret blob " + key.encode()
 
 
-def parse_pointer(pointer: Bytes) -> Pointer:
+def parse_pointer(pointer: Bytes) -> BlobPointer:
     """Read a pointer; its key is the name of one blob, never a path."""
     try:
         if len(pointer) > POINTER_BYTES_MAX:
             raise ValueError("too long")
         facts = json.loads(bytes(pointer))
-        found = Pointer(facts["key"], facts["size"], facts["sha256"], bytes.fromhex(facts.get("key_id", PLAIN.hex())))
+        found = BlobPointer(
+            facts["key"], facts["size"], facts["sha256"], bytes.fromhex(facts.get("key_id", PLAIN.hex()))
+        )
         if not KEY.fullmatch(found.key):
             raise ValueError("not a key")
     except (ValueError, TypeError, KeyError):

@@ -3,7 +3,7 @@
     master key   32 bytes, from the key file; its id is the start of its SHA-256. It encrypts nothing itself.
     derived key  HKDF-SHA256 (RFC 5869): | key material: the master key | salt: 12 random bytes | info: purpose, id |
                  The salt and the id of the master key are in the clear in the header of what is encrypted.
-    frame        | header 48, readable, authenticated | bodies and entries, encrypted | tag 16 |
+    commit batch        | header 48, readable, authenticated | bodies and entries, encrypted | tag 16 |
     sealed box   | id of the master key 16 | salt 12 | encrypted | tag 16 |    a checkpoint has the first two elsewhere
 
 What was written by earlier versions (segments of version 1) is encrypted by the master key itself, and is read so.
@@ -11,10 +11,11 @@ What was written by earlier versions (segments of version 1) is encrypted by the
 Why no nonce is used twice under one key:
 - A derived key belongs to one object that one process writes: the salt is drawn when the object is begun. Two objects
   have the same key only if 96 random bits, the purpose and the id are equal.
-- A segment: the nonce of a frame is `salt of the frame 4 | seq 8`, and seq rises by one with each frame. A frame that
-  is written again, because a write failed, has the same bytes as before: it is encrypted once. A frame torn by a crash
-  is cut, and its number is given again: therefore an encrypted segment is never continued after a restart, and the
-  next one has a salt, and so a key, of its own. A segment has a few GiB at most, far below the limits of GCM.
+- A segment: the nonce of a commit batch is `salt of the commit batch 4 | seq 8`, and seq rises by one with each commit
+batch. A commit batch that
+  is written again, because a write failed, has the same bytes as before: it is encrypted once. A commit batch torn by
+  a crash is cut, and its number is given again: therefore an encrypted segment is never continued after a restart, and
+  the next one has a salt, and so a key, of its own. A segment has a few GiB at most, far below the limits of GCM.
 - A stream: blocks have random nonces, because recovery cuts blocks and gives their offsets again
 (storage/stream/sealing.py).
 - A sealed box: the key encrypts one message only, with the nonce 0.
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     from leveret.storage.disk import Bytes
-    from leveret.storage.journal.records import Frame
+    from leveret.storage.journal.records import CommitBatch
 
 KEY_BYTES = 32
 KEY_ID_BYTES = 16
@@ -88,7 +89,7 @@ def parse_key(text: str) -> bytes:
     return key
 
 
-def load_keys(file: str | None = None, variable: str | None = None) -> "Keys":
+def load_keys(file: str | None = None, variable: str | None = None) -> "MasterKeys":
     """The keys in a file (one to a line) or in an environment variable (separated by spaces); the first one writes."""
     text = ""
     if file is not None:
@@ -97,7 +98,7 @@ def load_keys(file: str | None = None, variable: str | None = None) -> "Keys":
         text = os.environ.get(variable, "")
     if (file or variable) and not text.split():
         raise InvalidArgument(f"no encryption key in {file or variable}: put one there, or switch encryption off")
-    return Keys(*(parse_key(word) for word in text.split()))
+    return MasterKeys(*(parse_key(word) for word in text.split()))
 
 
 def hkdf(key: bytes, salt: bytes, info: bytes, size: int = KEY_BYTES) -> bytes:
@@ -108,26 +109,26 @@ def hkdf(key: bytes, salt: bytes, info: bytes, size: int = KEY_BYTES) -> bytes:
     return HKDF(SHA256(), size, salt, info).derive(key)
 
 
-def frame_nonce(salt: int, seq: int) -> bytes:
-    """The nonce of a frame; see above for why it is used once."""
+def batch_nonce(salt: int, seq: int) -> bytes:
+    """The nonce of a commit batch; see above for why it is used once."""
     return struct.pack("<IQ", salt, seq)
 
 
-def sealed_frame(cipher: "Cipher", salt: int, frame: "Frame") -> bytes:
-    """A finished frame as it lies encrypted in its segment; its checksum is of what is stored."""
-    header = frame.header()
-    sealed = cipher.encrypt(frame_nonce(salt, frame.seq), frame.plain(), header[8:])
+def sealed_batch(cipher: "SegmentCipher", salt: int, batch: "CommitBatch") -> bytes:
+    """A finished commit batch as it lies encrypted in its segment; its checksum is of what is stored."""
+    header = batch.header()
+    sealed = cipher.encrypt(batch_nonce(salt, batch.seq), batch.plain(), header[8:])
     crc = crc32c(sealed, crc32c(header[8:]))
     return header[:4] + crc.to_bytes(4, "little") + header[8:] + sealed
 
 
-def seal(keys: "Keys", info: bytes, plain: "Bytes", header: bytes = b"") -> bytes:
+def seal(keys: "MasterKeys", info: bytes, plain: "Bytes", header: bytes = b"") -> bytes:
     """A sealed box of what has its key for itself; the header is authenticated with it."""
     key = keys.new_key()
     return key.key_id + key.salt + keys.cipher(key, info, keep=False).encrypt(ONCE, plain, header)
 
 
-def unseal(keys: "Keys", info: bytes, box: bytes, header: bytes = b"") -> bytes:
+def unseal(keys: "MasterKeys", info: bytes, box: bytes, header: bytes = b"") -> bytes:
     """The reverse of seal."""
     return keys.cipher(box_key(box), info, keep=False).decrypt(ONCE, box[BOX_HEAD_BYTES:], header)
 
@@ -139,7 +140,7 @@ def box_key(box: bytes) -> KeyRef:
     return KeyRef(box[:KEY_ID_BYTES], box[KEY_ID_BYTES:BOX_HEAD_BYTES])
 
 
-class Cipher:
+class SegmentCipher:
     """One key at work."""
 
     def __init__(self, key_id: bytes, key: bytes) -> None:
@@ -163,7 +164,7 @@ class Cipher:
             ) from None
 
 
-class Keys:
+class MasterKeys:
     """The master keys that were given, by id; none at all means that nothing is encrypted."""
 
     def __init__(self, *keys: bytes) -> None:
@@ -176,7 +177,7 @@ class Keys:
         if keys:
             _aes(keys[0])  # refuses if the library is missing
         self.writing = next(iter(self._keys), PLAIN)
-        self._ciphers: dict[tuple[KeyRef, bytes], Cipher] = {}
+        self._ciphers: dict[tuple[KeyRef, bytes], SegmentCipher] = {}
 
     def __bool__(self) -> bool:
         """Whether new data is encrypted."""
@@ -194,13 +195,13 @@ class Keys:
         """Whether an object has a key as new ones get: derived from the first master key."""
         return key.is_derived and key.key_id == self.writing
 
-    def cipher(self, key: KeyRef, info: bytes, keep: bool = True) -> Cipher:
+    def cipher(self, key: KeyRef, info: bytes, keep: bool = True) -> SegmentCipher:
         """The cipher of an object: `info` is its purpose and its id. One that is used once need not be kept."""
         found = self._ciphers.get((key, info))
         if found is None:
             self.require((key.key_id,))
             master = self._keys[key.key_id]
-            found = Cipher(key.key_id, hkdf(master, key.salt, info) if key.is_derived else master)
+            found = SegmentCipher(key.key_id, hkdf(master, key.salt, info) if key.is_derived else master)
             if keep:
                 if len(self._ciphers) >= CIPHERS_MAX:
                     self._ciphers.clear()

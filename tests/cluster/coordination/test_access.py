@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from leveret.cluster.catalog.changes import Change
+from leveret.cluster.catalog.changes import DefinitionChange
 from leveret.cluster.catalog.replica import Replica
 from leveret.core.broker import Broker
 from leveret.security.access import Access
@@ -14,7 +14,7 @@ from leveret.security.passwords import hash_password
 from tests.protocols.amqp.client import CHEAP
 
 
-def follow(access: Access, change: Change) -> None:
+def follow(access: Access, change: DefinitionChange) -> None:
     """What a node does with each change."""
     access.follow(change.kind, change.definition, change.removed)
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from leveret.cluster.catalog import catalog as catalog_module
-from leveret.cluster.catalog.catalog import Catalog
-from leveret.cluster.catalog.changes import Change, apply, change_of, concerns
-from leveret.cluster.catalog.log import CatalogLog, Entry, packed
+from leveret.cluster.catalog.catalog import ClusterCatalog
+from leveret.cluster.catalog.changes import DefinitionChange, apply, change_of, concerns
+from leveret.cluster.catalog.log import CatalogLog, LogEntry, packed
 from leveret.cluster.catalog.postgres_log import PostgresLog
 from leveret.cluster.catalog.replica import Replica
 from leveret.core.broker import Broker
@@ -23,7 +23,7 @@ from leveret.core.topology import VhostDetails
 from tests.cluster.coordination.memory_log import MemoryLog
 from tests.waiting import PATIENCE_S
 
-Play = Callable[[Catalog, Catalog], Coroutine[Any, Any, None]]
+Play = Callable[[ClusterCatalog, ClusterCatalog], Coroutine[Any, Any, None]]
 DEAD = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
 
 
@@ -38,9 +38,9 @@ def open_log(request: pytest.FixtureRequest) -> Callable[[], CatalogLog]:
 
 
 @asynccontextmanager
-async def nodes(*logs: CatalogLog) -> AsyncIterator[list[Catalog]]:
+async def nodes(*logs: CatalogLog) -> AsyncIterator[list[ClusterCatalog]]:
     """A catalog for each log."""
-    found = [Catalog(log, f"node-{number}", 8) for number, log in enumerate(logs)]
+    found = [ClusterCatalog(log, f"node-{number}", 8) for number, log in enumerate(logs)]
     try:
         yield found
     finally:
@@ -65,16 +65,19 @@ def run(open_log: Callable[[], CatalogLog], play: Play) -> None:
     asyncio.run(main())
 
 
-def told(catalog: Catalog) -> dict[str, Any]:
+def told(catalog: ClusterCatalog) -> dict[str, Any]:
     """All that a copy says: as the log has it, and as the broker behaves by it."""
-    homes = catalog.replica.broker.topology.vhosts
+    virtual_hosts = catalog.replica.broker.topology.vhosts
     return {
         "changes": sorted(catalog.replica.changes()),
-        "queues": {name: sorted(home.queues) for name, home in homes.items()},
-        "exchanges": {name: sorted(home.exchanges) for name, home in homes.items()},
-        "bindings": {name: sorted(str(each.to_dict()) for each in home.bindings()) for name, home in homes.items()},
-        "policies": {name: sorted(home.policies) for name, home in homes.items()},
-        "types": {name: home.details.default_queue_type for name, home in homes.items()},
+        "queues": {name: sorted(virtual_host.queues) for name, virtual_host in virtual_hosts.items()},
+        "exchanges": {name: sorted(virtual_host.exchanges) for name, virtual_host in virtual_hosts.items()},
+        "bindings": {
+            name: sorted(str(each.to_dict()) for each in virtual_host.bindings())
+            for name, virtual_host in virtual_hosts.items()
+        },
+        "policies": {name: sorted(virtual_host.policies) for name, virtual_host in virtual_hosts.items()},
+        "types": {name: virtual_host.details.default_queue_type for name, virtual_host in virtual_hosts.items()},
     }
 
 
@@ -99,7 +102,7 @@ def everything(broker: Broker) -> None:
 
 
 def test_a_change_on_one_node_is_a_change_on_all(open_log: Callable[[], CatalogLog]) -> None:
-    async def play(first: Catalog, second: Catalog) -> None:
+    async def play(first: ClusterCatalog, second: ClusterCatalog) -> None:
         await first.change(everything)
         await second.catch_up()
         queue = second.replica.broker.topology.vhost("shop").queue("new")
@@ -117,7 +120,7 @@ def test_a_change_on_one_node_is_a_change_on_all(open_log: Callable[[], CatalogL
 
 
 def test_of_two_declarations_at_once_one_is_equivalent_or_refused(open_log: Callable[[], CatalogLog]) -> None:
-    async def play(first: Catalog, second: Catalog) -> None:
+    async def play(first: ClusterCatalog, second: ClusterCatalog) -> None:
         same = [first.change(declare("same", {"x-max-length": 1})), second.change(declare("same", {"x-max-length": 1}))]
         assert await asyncio.gather(*same) == ["same", "same"]
         other = [first.change(declare("other", {"x-max-length": 1})), second.change(declare("other"))]
@@ -130,11 +133,11 @@ def test_of_two_declarations_at_once_one_is_equivalent_or_refused(open_log: Call
 def test_nodes_that_change_much_at_once_agree(open_log: Callable[[], CatalogLog]) -> None:
     chance = random.Random(7)
 
-    async def change(catalog: Catalog) -> None:
+    async def change(catalog: ClusterCatalog) -> None:
         with suppress(LeveretError):
             await catalog.change(chance.choice(CHANGES)(chance))
 
-    async def play(first: Catalog, second: Catalog) -> None:
+    async def play(first: ClusterCatalog, second: ClusterCatalog) -> None:
         for _ in range(12):
             await asyncio.gather(*(change(chance.choice((first, second))) for _ in range(6)))
 
@@ -146,7 +149,7 @@ def test_nodes_agree_whoever_was_away_and_whoever_was_faster(seed: int, monkeypa
     monkeypatch.setattr(catalog_module, "SNAPSHOT_VERSIONS", 5)
     chance, log = random.Random(seed), MemoryLog()
 
-    async def change(catalog: Catalog) -> None:
+    async def change(catalog: ClusterCatalog) -> None:
         with suppress(LeveretError):
             await catalog.change(chance.choice(CHANGES)(chance))
 
@@ -194,7 +197,7 @@ def _remove_exchange(name: str) -> Callable[[Broker], Any]:
 
 
 def test_what_comes_together_is_one_entry(open_log: Callable[[], CatalogLog]) -> None:
-    async def play(first: Catalog, second: Catalog) -> None:
+    async def play(first: ClusterCatalog, second: ClusterCatalog) -> None:
         await asyncio.gather(*(first.change(declare(f"q{number}")) for number in range(20)))
         assert first.version <= 2
         assert await first.change(declare("q1")) == "q1"
@@ -212,7 +215,7 @@ def test_a_refused_verb_leaves_nothing(open_log: Callable[[], CatalogLog]) -> No
         broker.declare_queue("/", "gone")
         raise ZeroDivisionError
 
-    async def play(first: Catalog, second: Catalog) -> None:
+    async def play(first: ClusterCatalog, second: ClusterCatalog) -> None:
         before = told(first)
         refused = await asyncio.gather(
             first.change(half), first.change(broken), first.change(declare("kept")), return_exceptions=True
@@ -225,14 +228,14 @@ def test_a_refused_verb_leaves_nothing(open_log: Callable[[], CatalogLog]) -> No
 
 
 def test_queues_keep_the_shard_that_they_got(open_log: Callable[[], CatalogLog]) -> None:
-    async def play(first: Catalog, second: Catalog) -> None:
+    async def play(first: ClusterCatalog, second: ClusterCatalog) -> None:
         await first.change(declare("work", DEAD))
         await second.catch_up()
         await second.change(declare("dead"))
         await second.change(lambda broker: broker.pause_queue(broker.topology.vhost("/").queue("work"), True))
         await first.catch_up()
-        homes = {each.replica.homes["/", name] for each in (first, second) for name in ("work", "dead")}
-        assert len(homes) == 1
+        shard_ids = {each.replica.shard_ids["/", name] for each in (first, second) for name in ("work", "dead")}
+        assert len(shard_ids) == 1
         assert first.replica.broker.topology.vhost("/").queue("work").paused
 
     run(open_log, play)
@@ -243,13 +246,13 @@ def test_a_node_that_was_away_begins_with_the_snapshot(
 ) -> None:
     monkeypatch.setattr(catalog_module, "SNAPSHOT_VERSIONS", 4)
 
-    async def play(first: Catalog, second: Catalog) -> None:
+    async def play(first: ClusterCatalog, second: ClusterCatalog) -> None:
         await second.change(declare("old", {"x-max-length": 1}))
         await second.change(declare("stays"))
         await second.change(lambda broker: broker.declare_exchange("/", "e", "fanout").name)
         await first.catch_up()
         heard: list[Any] = []
-        second.on_leap = heard.extend
+        second.on_resync = heard.extend
         await first.change(_delete("old"))
         await first.change(declare("old", {"x-max-length": 2}))
         await first.change(_remove_exchange("e"))
@@ -271,9 +274,9 @@ class Flaky(MemoryLog):
     def __init__(self) -> None:
         super().__init__()
         self.chance = random.Random(3)
-        self.late: list[Entry] = []
+        self.late: list[LogEntry] = []
 
-    async def append(self, entry: Entry) -> bool:
+    async def append(self, entry: LogEntry) -> bool:
         fate = self.chance.random()
         if fate < 0.2:
             raise Unreachable("the request was lost")
@@ -297,7 +300,7 @@ class FailingOver(MemoryLog):
         self._appends = 0
         self._loses_read = False
 
-    async def append(self, entry: Entry) -> bool:
+    async def append(self, entry: LogEntry) -> bool:
         done = await super().append(entry)
         self._appends += 1
         self._loses_read = self._appends % 2 == 1
@@ -305,7 +308,7 @@ class FailingOver(MemoryLog):
             raise Unreachable("the answer was lost")
         return done
 
-    async def read(self, version: int, limit: int) -> list[Entry]:
+    async def read(self, version: int, limit: int) -> list[LogEntry]:
         if self._loses_read:
             self._loses_read = False
             raise Unreachable("the connection is not good any more")
@@ -319,7 +322,7 @@ def test_answers_that_are_lost_cost_nothing(
     monkeypatch.setattr(catalog_module, "PAUSE_S", 0)
     log = make_log()
 
-    async def play(first: Catalog, second: Catalog) -> None:
+    async def play(first: ClusterCatalog, second: ClusterCatalog) -> None:
         for number in range(60):
             catalog = (first, second)[number % 2]
             # Not idempotent: were it done twice, the second time would be refused.
@@ -339,7 +342,7 @@ def _new_queue(broker: Broker, name: str) -> None:
 class Silent(MemoryLog):
     """Answers nothing."""
 
-    async def append(self, entry: Entry) -> bool:
+    async def append(self, entry: LogEntry) -> bool:
         raise Unreachable("no answer")
 
     async def barrier(self) -> int:
@@ -364,8 +367,8 @@ def test_a_log_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch)
 class Busy(MemoryLog):
     """Has always a newer version."""
 
-    async def append(self, entry: Entry) -> bool:
-        await super().append(Entry(self._version + 1, "other", []))
+    async def append(self, entry: LogEntry) -> bool:
+        await super().append(LogEntry(self._version + 1, "other", []))
         return await super().append(entry)
 
 
@@ -389,10 +392,10 @@ def test_what_a_failover_lost_is_forgotten_by_those_who_saw_it() -> None:
             lost = second.replica.history.newest
             log._entries.pop()
             log._version -= 1
-            await Catalog(log, "third", 8).change(declare("instead"))
+            await ClusterCatalog(log, "third", 8).change(declare("instead"))
             for each in (first, second):
-                heard: list[Change] = []
-                each.on_leap = heard.extend
+                heard: list[DefinitionChange] = []
+                each.on_resync = heard.extend
                 await each.catch_up()
                 assert sorted(each.replica.broker.topology.vhost("/").queues) == ["instead", "kept"]
                 assert [(change.definition["name"], change.removed) for change in heard] == [
@@ -411,12 +414,12 @@ def test_followers_hear_by_a_hint_or_by_looking(monkeypatch: pytest.MonkeyPatch)
             heard = asyncio.Event()
             second.listeners.append(lambda changes: heard.set())
             following = asyncio.create_task(second.follow())
-            monkeypatch.setattr(second.freshness, "lease_s", 3600)
+            monkeypatch.setattr(second.read_lease, "lease_s", 3600)
             await asyncio.sleep(0)
             await first.change(declare("hinted"))
             second.hint(first.version)
             await heard.wait()
-            monkeypatch.setattr(second.freshness, "lease_s", 0.01)
+            monkeypatch.setattr(second.read_lease, "lease_s", 0.01)
             heard.clear()
             second.hint(first.version + 1)  # of a version that was never made
             await first.change(declare("looked for"))
@@ -430,7 +433,7 @@ def test_followers_hear_by_a_hint_or_by_looking(monkeypatch: pytest.MonkeyPatch)
 
 def test_who_waits_when_the_catalog_is_closed_is_told() -> None:
     class Stuck(MemoryLog):
-        async def append(self, entry: Entry) -> bool:
+        async def append(self, entry: LogEntry) -> bool:
             await asyncio.Event().wait()
             return True
 
@@ -458,16 +461,16 @@ def test_a_shard_is_told_what_concerns_it() -> None:
     async def main() -> None:
         async with nodes(log) as (catalog,):
             await catalog.change(everything)
-            homes = catalog.replica.homes
+            shard_ids = catalog.replica.shard_ids
             shards = [Replica(8).broker for _ in range(8)]
             for change in catalog.replica.changes():
                 for number, broker in enumerate(shards):
-                    if concerns(change, str(number), homes):
+                    if concerns(change, str(number), shard_ids):
                         apply(broker, change)
-            home = homes["shop", "new"]
+            shard_id = shard_ids["shop", "new"]
             for number, broker in enumerate(shards):
                 vhost = broker.topology.vhost("shop")
                 assert {"orders", "brief"} <= set(vhost.exchanges)
-                assert ("new" in vhost.queues) == (str(number) == home)
+                assert ("new" in vhost.queues) == (str(number) == shard_id)
 
     asyncio.run(main())

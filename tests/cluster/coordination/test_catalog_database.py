@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from leveret.cluster.catalog import database, database_move
-from leveret.cluster.catalog.catalog import Catalog
+from leveret.cluster.catalog.catalog import ClusterCatalog
 from leveret.cluster.catalog.postgres_log import PostgresLog
-from leveret.cluster.shards.groups import Home, ShardGroups
+from leveret.cluster.shards.groups import ShardGroups, ShardLocation
 from leveret.core.errors import InvalidArgument, LeveretError, NotFound, PreconditionFailed, StoreUnreachable
-from leveret.storage.journal.postgres.session import Run, Session
+from leveret.storage.journal.postgres.session import PostgresSession, Run
 from tests.postgres_server import PostgresServer
 from tests.waiting import PATIENCE_S
 
@@ -28,23 +28,23 @@ def urls(postgres: PostgresServer) -> list[str]:
 
 
 @asynccontextmanager
-async def node(url: str) -> AsyncIterator[Catalog]:
+async def node(url: str) -> AsyncIterator[ClusterCatalog]:
     """A node that was started with a database, and knows all that there is."""
     log = PostgresLog(url)
-    catalog = Catalog(log, "node", 4)
+    catalog = ClusterCatalog(log, "node", 4)
     try:
-        await catalog.prove()
+        await catalog.renew_lease()
         yield catalog
     finally:
         await catalog.close()
         await log.close()
 
 
-async def declare(catalog: Catalog, name: str) -> None:
+async def declare(catalog: ClusterCatalog, name: str) -> None:
     await catalog.change(lambda core: core.declare_queue("/", name).name)
 
 
-def names(catalog: Catalog) -> set[str]:
+def names(catalog: ClusterCatalog) -> set[str]:
     return set(catalog.replica.broker.topology.vhost("/").queues)
 
 
@@ -63,7 +63,7 @@ def add_second(urls: list[str]) -> None:
 def move(url: str, number: int) -> None:
     groups = groups_at(url)
     try:
-        groups.move_seat(number)
+        groups.move_catalog_database(number)
     finally:
         groups.close()
 
@@ -77,15 +77,15 @@ def test_nodes_follow_the_definitions_wherever_they_go(urls: list[str]) -> None:
         add_second(urls)
         async with node(urls[0]) as first, node(urls[0]) as second:
             groups = groups_at(urls[0])
-            assert groups.seat() == 0
+            assert groups.catalog_database() == 0
             await declare(first, "before")
             for number in (1, 0, 1):  # there, back, and there again
                 move(urls[0], number)
                 await declare(second, f"at {number}, {second.version}")
                 await first.catch_up()
                 assert names(first) == names(second)
-                assert groups.seat() == number
-            assert groups.claim(SHARD, 8) == Home(groups.all()[1], groups.all()[0])
+                assert groups.catalog_database() == number
+            assert groups.claim(SHARD, 8) == ShardLocation(groups.all()[1], groups.all()[0])
             assert groups.claim(SHARD, 6) is None
             assert [group.url for group in groups.all()] == urls
             groups.close()
@@ -139,18 +139,18 @@ def test_a_group_without_definitions_is_no_store(urls: list[str]) -> None:
 
 def fail(monkeypatch: pytest.MonkeyPatch, statement: str) -> None:
     """Let a mover die instead of making a statement."""
-    original = Session.run
-    transact = Session.transact
+    original = PostgresSession.run
+    transact = PostgresSession.transact
 
     def dies(what: str) -> None:
         if what == statement:
             raise StoreUnreachable("killed")
 
-    def run_or_die(self: Session, what: str, values: Any = None) -> Any:
+    def run_or_die(self: PostgresSession, what: str, values: Any = None) -> Any:
         dies(what)
         return original(self, what, values)
 
-    def transact_or_die(self: Session, work: Any) -> Any:
+    def transact_or_die(self: PostgresSession, work: Any) -> Any:
         def watched(run: Any) -> Any:
             def each(what: str, values: Any) -> Any:
                 dies(what)
@@ -160,8 +160,8 @@ def fail(monkeypatch: pytest.MonkeyPatch, statement: str) -> None:
 
         return transact(self, watched)
 
-    monkeypatch.setattr(Session, "run", run_or_die)
-    monkeypatch.setattr(Session, "transact", transact_or_die)
+    monkeypatch.setattr(PostgresSession, "run", run_or_die)
+    monkeypatch.setattr(PostgresSession, "transact", transact_or_die)
 
 
 @pytest.mark.parametrize(("statement", "holder"), [(database.THERE, 0), (database.HERE, 1)])
@@ -178,10 +178,10 @@ def test_a_mover_that_dies_leaves_the_definitions_in_one_place(
                     move(urls[0], 1)
             await declare(first, "after")
             groups = groups_at(urls[0])
-            assert groups.seat() == holder
+            assert groups.catalog_database() == holder
             with suppress(PreconditionFailed):
-                groups.move_seat(1)
-            assert groups.seat() == 1
+                groups.move_catalog_database(1)
+            assert groups.catalog_database() == 1
             groups.close()
             async with node(urls[1]) as second:
                 assert names(second) == {"before", "after"}
@@ -219,12 +219,12 @@ def test_the_first_group_can_be_retired_after_it_was_the_seat(urls: list[str], p
             groups.retire(0, SHARD + 1)
             groups.close()
             groups = groups_at(urls[1])
-            groups.move_seat(groups.add(third).number)
+            groups.move_catalog_database(groups.add(third).number)
             groups.close()
             await declare(catalog, "found at its third place")
         late = groups_at(urls[0])  # of a node that is started with the first one
         assert [group.url for group in late.all()] == [urls[1], third]
-        assert late.claim(0, 9) == Home(late.all()[0], None)
+        assert late.claim(0, 9) == ShardLocation(late.all()[0], None)
         late.close()
 
     run(play())

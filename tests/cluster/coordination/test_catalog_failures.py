@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from leveret.cluster.catalog import catalog as catalogs
-from leveret.cluster.catalog.catalog import Catalog
-from leveret.cluster.catalog.changes import Change
-from leveret.cluster.catalog.log import Entry, Snapshot, packed
+from leveret.cluster.catalog.catalog import ClusterCatalog
+from leveret.cluster.catalog.changes import DefinitionChange
+from leveret.cluster.catalog.log import LogEntry, Snapshot, packed
 from leveret.cluster.catalog.postgres_log import PostgresLog
 from leveret.core.errors import BrokerClosed, TooMany
 from tests.cluster.coordination.memory_log import MemoryLog
@@ -17,7 +17,7 @@ from tests.waiting import PATIENCE_S
 class StuckLog(MemoryLog):
     """A log that takes nothing and refuses nothing."""
 
-    async def append(self, entry: Entry) -> bool:
+    async def append(self, entry: LogEntry) -> bool:
         await asyncio.Event().wait()
         return False
 
@@ -25,12 +25,12 @@ class StuckLog(MemoryLog):
 class SmallLog(MemoryLog):
     """A log that takes little at once."""
 
-    async def append(self, entry: Entry) -> bool:
+    async def append(self, entry: LogEntry) -> bool:
         packed(entry.changes, 1_000)
         return await super().append(entry)
 
 
-async def declared(catalog: Catalog, name: str) -> str:
+async def declared(catalog: ClusterCatalog, name: str) -> str:
     change = catalog.change(lambda core: core.declare_queue("/", name).name)
     found: str = await asyncio.wait_for(change, PATIENCE_S)
     return found
@@ -40,9 +40,9 @@ def test_a_change_that_breaks_does_not_keep_the_next_one_waiting(monkeypatch: py
     monkeypatch.setattr(catalogs, "BATCH_MAX", 1)
 
     async def main() -> None:
-        catalog = Catalog(MemoryLog(), "a")
+        catalog = ClusterCatalog(MemoryLog(), "a")
 
-        def breaks(changes: list[Change]) -> None:
+        def breaks(changes: list[DefinitionChange]) -> None:
             catalog.listeners.clear()
             raise ValueError("nobody thought of that")
 
@@ -58,7 +58,7 @@ def test_a_change_that_breaks_does_not_keep_the_next_one_waiting(monkeypatch: py
 
 def test_a_change_that_is_too_large_is_refused_alone() -> None:
     async def main() -> None:
-        catalog = Catalog(SmallLog(), "a")
+        catalog = ClusterCatalog(SmallLog(), "a")
         large = catalog.change(lambda core: [core.declare_queue("/", f"large {number}").id for number in range(20)])
         changes = [declared(catalog, "one"), large, declared(catalog, "two")]
         one, refusal, two = await asyncio.gather(*changes, return_exceptions=True)
@@ -74,7 +74,7 @@ def test_nobody_waits_for_a_catalog_that_was_closed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(catalogs, "BATCH_MAX", 1)
 
     async def main() -> None:
-        catalog = Catalog(StuckLog(), "a")
+        catalog = ClusterCatalog(StuckLog(), "a")
         changes = [asyncio.create_task(declared(catalog, name)) for name in ("one", "two")]
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -92,7 +92,7 @@ def test_all_definitions_may_be_more_than_change_at_once(store_url: str, monkeyp
 
     async def main() -> Snapshot | None:
         log = PostgresLog(store_url)
-        catalog = Catalog(log, "a")
+        catalog = ClusterCatalog(log, "a")
         for number in range(5):
             await declared(catalog, f"{number}{'x' * 200}")
         found = await log.snapshot()
@@ -111,7 +111,7 @@ def test_a_change_was_made_although_no_snapshot_could_be(store_url: str, monkeyp
 
     async def main() -> None:
         log = PostgresLog(store_url)
-        catalog = Catalog(log, "a")
+        catalog = ClusterCatalog(log, "a")
         assert [await declared(catalog, name) for name in ("one", "two")] == ["one", "two"]
         assert [entry.version for entry in await log.read(1, 10)] == [1, 2]
         await catalog.close()

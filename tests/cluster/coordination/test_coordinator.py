@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from leveret.cluster.catalog.catalog import Catalog
+from leveret.cluster.catalog.catalog import ClusterCatalog
 from leveret.cluster.coordination.coordinator import Coordinator
 from leveret.cluster.coordination.etcd import Etcd
-from leveret.cluster.coordination.keys import Member
+from leveret.cluster.coordination.keys import NodeMember
 from leveret.cluster.coordination.placement import assignment
 from leveret.core.errors import AccessRefused, JournalFailed, ResourceLocked
 from tests.cluster.coordination.etcd_process import EtcdProcess
@@ -71,7 +71,7 @@ class Cluster:
     def node(self, name: str, on_catalog: Callable[[int], None] = lambda version: None) -> Coordinator:
         self.clients.append(Etcd([self.process.url], timeout_s=PATIENCE_S))
         self.served[name] = Served(name, self.journals)
-        member = Member(name, {"amqp": "127.0.0.1:5672"})
+        member = NodeMember(name, {"amqp": "127.0.0.1:5672"})
         self.nodes[name] = Coordinator(
             self.clients[-1], self.name, member, self.served[name], shard_count=SHARDS, epoch_base=1, ttl_s=TTL_S,
             on_catalog=on_catalog,
@@ -168,7 +168,7 @@ def test_a_dead_node_is_followed_when_its_lease_has_ended(etcd: EtcdProcess, pre
 def test_a_new_version_of_the_catalog_is_heard_by_all(etcd: EtcdProcess, prefix: str) -> None:
     async def play(cluster: Cluster) -> None:
         log, heard = MemoryLog(), asyncio.Event()
-        first, second = Catalog(log, "a"), Catalog(log, "b")
+        first, second = ClusterCatalog(log, "a"), ClusterCatalog(log, "b")
         await cluster.node("a").join()
         await cluster.node("b", second.hint).join()
         second.listeners.append(lambda changes: heard.set())

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from leveret.cluster.coordination import gateway
-from leveret.cluster.coordination.etcd import Etcd, Event
-from leveret.cluster.coordination.gateway import Endpoint, Lost
+from leveret.cluster.coordination.etcd import Etcd, KeyEvent
+from leveret.cluster.coordination.gateway import EtcdEndpoint, GatewayLost
 from leveret.cluster.joined import etcd_of
 from leveret.config import ServerOptions
 from leveret.core.errors import AccessRefused, InvalidArgument, NotFound, Unreachable
@@ -103,7 +103,7 @@ def test_a_watch_tells_what_happens_in_order(etcd: EtcdProcess, prefix: str) -> 
         before = await client.put(f"{prefix}a", "1")
         await client.put(f"{prefix}b", "2")
         await client.put("/elsewhere", "3")
-        seen: list[Event] = []
+        seen: list[KeyEvent] = []
         async for events in client.watch(prefix, before):
             seen += events
             if len(seen) == 2:
@@ -173,7 +173,7 @@ def test_an_outage_is_said_and_survived(tmp_path: Path) -> None:
         process.kill()
         with pytest.raises(Unreachable, match="etcd"):
             await client.put("/a", "2")
-        with pytest.raises(Lost):
+        with pytest.raises(GatewayLost):
             await anext(client.watch("/", 1))
         process.start()
         found = await client.get("/a")
@@ -181,7 +181,7 @@ def test_an_outage_is_said_and_survived(tmp_path: Path) -> None:
         assert found.value == "1"
         process.signal(signal.SIGSTOP)
         client._gateway._timeout_s = 0.1
-        with pytest.raises(Lost, match="too long") as lost:
+        with pytest.raises(GatewayLost, match="too long") as lost:
             await client.put("/a", "2")
         assert lost.value.sent
         process.signal(signal.SIGCONT)
@@ -206,7 +206,7 @@ def test_a_user_logs_in_and_again_when_the_token_is_gone_or_users_have_changed(t
     async def use(client: Etcd) -> None:
         await client.put("/a", "1")
         client._token = "stale"
-        with pytest.raises(Lost, match="invalid auth token"):  # and not again and again without a word
+        with pytest.raises(GatewayLost, match="invalid auth token"):  # and not again and again without a word
             await anext(client.watch("/", 1))
         found = await client.get("/a")
         assert found is not None
@@ -283,7 +283,7 @@ def test_tls_is_spoken_both_show_certificates_and_the_node_logs_in(tmp_path: Pat
 @pytest.mark.parametrize("url", ["ftp://me:secret@host:1", "http://", "http://host:99999999", "http://me:secret@host"])
 def test_what_is_no_endpoint_is_refused(url: str) -> None:
     with pytest.raises(InvalidArgument, match="endpoint") as refusal:
-        Endpoint.parse(url)
+        EtcdEndpoint.parse(url)
     assert "secret" not in str(refusal.value)
     with pytest.raises(InvalidArgument, match="endpoint"):
         Etcd([])
@@ -313,9 +313,9 @@ def test_whatever_is_not_an_answer_counts_as_none(answer: bytes, monkeypatch: py
         server = await asyncio.start_server(reply, "127.0.0.1", 0)
         async with server:
             client = Etcd([f"127.0.0.1:{server.sockets[0].getsockname()[1]}"])
-            with pytest.raises(Lost):
+            with pytest.raises(GatewayLost):
                 await client.get("/a")
-            with pytest.raises(Lost):
+            with pytest.raises(GatewayLost):
                 await anext(client.watch("/a", 1))
             await client.close()
 

@@ -2,15 +2,24 @@
 
 import pytest
 
-from leveret.cluster.coordination.commands import Announce, Campaign, Check, Command, Drain, Drop, Release, TakeOver
-from leveret.cluster.coordination.etcd import Event, Found, KeyValue
-from leveret.cluster.coordination.keys import Keys, Member, Owner, epoch_of
-from leveret.cluster.coordination.membership import Membership
-from leveret.cluster.coordination.ownership import RANK_MS, REBALANCE_MS, RETRY_MS, Ownership, Phase
+from leveret.cluster.coordination.commands import (
+    Announce,
+    Campaign,
+    CheckEpoch,
+    Command,
+    DrainShard,
+    Drop,
+    Release,
+    TakeOver,
+)
+from leveret.cluster.coordination.etcd import KeyEvent, KeyRange, KeyValue
+from leveret.cluster.coordination.keys import EtcdKeys, NodeMember, Owner, epoch_of
+from leveret.cluster.coordination.membership import ClusterMembership
+from leveret.cluster.coordination.ownership import RANK_MS, REBALANCE_MS, RETRY_MS, Ownership, OwnershipPhase
 from leveret.cluster.coordination.placement import assignment
 from leveret.core.errors import InvalidArgument
 
-KEYS = Keys("test")
+KEYS = EtcdKeys("test")
 TTL_MS = 4000
 BASE = 3
 SHARDS = 4
@@ -23,11 +32,11 @@ class World:
         """Node `a` with a lease of number 1, among others; all keys are read."""
         self.now_ms = 1000
         self.revision = 10
-        self.view = Membership(KEYS, shards)
+        self.view = ClusterMembership(KEYS, shards)
         self.node = Ownership("a", self.view, shards, BASE, TTL_MS)
         self.node.renewed(1, self.now_ms + TTL_MS)
-        members = [KeyValue(KEYS.node(node), Member(node).to_value(), 1, 1, 0) for node in ("a", *nodes)]
-        self.view.reset(Found(self.revision, members))
+        members = [KeyValue(KEYS.node(node), NodeMember(node).to_value(), 1, 1, 0) for node in ("a", *nodes)]
+        self.view.reset(KeyRange(self.revision, members))
 
     def step(self, after_ms: int = 0) -> list[Command]:
         """Let time pass, with the lease renewed if there is one; what the node asks for then."""
@@ -42,7 +51,7 @@ class World:
         owner = Owner(node, self.revision, lease, epoch)
         key = KEYS.shard(shard)
         found = KeyValue(key, owner.to_value(), self.revision, self.revision, lease) if node else None
-        self.view.apply([Event(key, self.revision, found)])
+        self.view.apply([KeyEvent(key, self.revision, found)])
 
     def activate(self, shard: int = 0) -> int:
         """Let the node win a shard and take it over; gives the epoch."""
@@ -73,7 +82,7 @@ def test_a_vacant_shard_is_won_taken_over_and_announced() -> None:
 
 
 def test_nothing_is_tried_before_all_keys_were_read() -> None:
-    node = Ownership("a", Membership(KEYS, 1), 1, BASE, TTL_MS)
+    node = Ownership("a", ClusterMembership(KEYS, 1), 1, BASE, TTL_MS)
     node.renewed(1, 10_000)
     assert node.step(0) == []
 
@@ -165,16 +174,16 @@ def test_in_an_outage_only_a_look_at_the_epoch_proves_anything() -> None:
     world.node.renewed(1, world.now_ms + TTL_MS)
     world.now_ms += TTL_MS
     assert not world.node.proven(0, world.now_ms)
-    assert world.node.step(world.now_ms) == [Check(0, world.node.epoch(0))]
+    assert world.node.step(world.now_ms) == [CheckEpoch(0, world.node.epoch(0))]
     assert world.node.step(world.now_ms) == []
     world.node.checked(0, True, world.now_ms)
     assert world.node.proven(0, world.now_ms + TTL_MS - 1)
     world.now_ms += TTL_MS
-    assert world.node.step(world.now_ms) == [Check(0, world.node.epoch(0))]
+    assert world.node.step(world.now_ms) == [CheckEpoch(0, world.node.epoch(0))]
     world.node.checked(0, None, world.now_ms)
     assert not world.node.proven(0, world.now_ms)
     assert world.node.serving() == [0]
-    assert world.node.step(world.now_ms) == [Check(0, world.node.epoch(0))]
+    assert world.node.step(world.now_ms) == [CheckEpoch(0, world.node.epoch(0))]
     world.node.checked(0, False, world.now_ms)
     assert world.node.step(world.now_ms) == [Drop(0)]
 
@@ -234,7 +243,7 @@ def test_a_draining_node_names_its_successors_and_takes_nothing() -> None:
     assert commands == [Campaign(1, 0)]
     world.activate(1)
     world.node.drain()
-    assert world.step() == [Drain(1)]
+    assert world.step() == [DrainShard(1)]
     revision = world.view.owners[1].revision
     world.node.drained(1)
     assert world.step() == [Release(1, revision, "b")]
@@ -249,7 +258,7 @@ def test_a_draining_node_names_its_successors_and_takes_nothing() -> None:
 def test_a_release_whose_answer_was_lost_is_tried_again() -> None:
     world = active()
     world.node.drain()
-    assert world.step() == [Drain(0)]
+    assert world.step() == [DrainShard(0)]
     world.node.drained(0)
     (release,) = world.step()
     world.node.released(0, 0, world.now_ms)
@@ -260,14 +269,14 @@ def test_a_shard_is_let_go_of_and_taken_again_at_once_by_the_same_node() -> None
     world = active()
     before = world.node.epoch(0)
     world.node.retake(0)
-    assert world.step() == [Drain(0)]
+    assert world.step() == [DrainShard(0)]
     revision = world.view.owners[0].revision
     world.node.drained(0)
     assert world.step() == [Release(0, revision, "a")]
     world.revision += 1
     world.node.released(0, world.revision, world.now_ms)
     hint = KEYS.successor(0)
-    world.view.apply([Event(hint, world.revision, KeyValue(hint, "a", world.revision, world.revision, 0))])
+    world.view.apply([KeyEvent(hint, world.revision, KeyValue(hint, "a", world.revision, world.revision, 0))])
     assert world.step() == [Campaign(0, 0)]
     assert world.activate() > before
     assert world.step(60_000) == []  # once
@@ -280,7 +289,7 @@ def test_the_named_successor_comes_first() -> None:
         world.put(shard, "b", 2, 1)
     assert world.step(RETRY_MS) == []
     hint = KEYS.successor(mine)
-    world.view.apply([Event(hint, 90, KeyValue(hint, "a", 90, 90, 0))])
+    world.view.apply([KeyEvent(hint, 90, KeyValue(hint, "a", 90, 90, 0))])
     world.put(mine, "", 0)
     assert world.step() == [Campaign(mine, 0)]
 
@@ -298,7 +307,7 @@ def test_shards_move_one_by_one_to_the_nodes_that_should_have_them() -> None:
         world.revision += 1
         world.node.announced(command.shard, world.revision)
     key = KEYS.node("b")
-    world.view.apply([Event(key, 50, KeyValue(key, Member("b").to_value(), 50, 50, 2))])
+    world.view.apply([KeyEvent(key, 50, KeyValue(key, NodeMember("b").to_value(), 50, 50, 2))])
     assert world.step() == []
     moved = []
     world.now_ms += REBALANCE_MS
@@ -321,16 +330,16 @@ def test_what_a_node_wrote_is_not_undone_by_older_news() -> None:
     world = World()
     world.step()
     world.node.campaigned(0, 20, world.now_ms)
-    world.view.reset(Found(19, [KeyValue(KEYS.node("a"), Member("a").to_value(), 1, 1, 0)]))
+    world.view.reset(KeyRange(19, [KeyValue(KEYS.node("a"), NodeMember("a").to_value(), 1, 1, 0)]))
     assert world.view.owners[0].revision == 20
-    world.view.reset(Found(21, [KeyValue(KEYS.node("a"), Member("a").to_value(), 1, 1, 0)]))
+    world.view.reset(KeyRange(21, [KeyValue(KEYS.node("a"), NodeMember("a").to_value(), 1, 1, 0)]))
     assert world.view.owners == {}
 
 
 def test_keys_of_others_say_nothing() -> None:
-    view = Membership(KEYS, 2)
+    view = ClusterMembership(KEYS, 2)
     keys = ["shard/9", "shard/x", "catalog", "what/ever", "node/b", "shard/1"]
-    view.reset(Found(5, [KeyValue(KEYS.prefix + key, "[" * 9, 5, 5, 0) for key in keys]))
+    view.reset(KeyRange(5, [KeyValue(KEYS.prefix + key, "[" * 9, 5, 5, 0) for key in keys]))
     assert view.owners == {1: Owner("", 5, 0)}
     assert list(view.members) == ["b"]
     assert view.catalog_version == 0
@@ -347,4 +356,4 @@ def test_every_revision_of_a_base_is_below_the_next_base() -> None:
 
 
 def test_phases_begin_idle() -> None:
-    assert World().node.phase(0) is Phase.IDLE
+    assert World().node.phase(0) is OwnershipPhase.IDLE

@@ -8,10 +8,10 @@ from contextlib import suppress
 import pytest
 
 from leveret.clock import US_PER_S
-from leveret.cluster.catalog.catalog import Catalog
-from leveret.cluster.catalog.log import Entry
-from leveret.cluster.catalog.propagation import Knowledge
-from leveret.cluster.catalog.read_lease import LEASE_S, Reader
+from leveret.cluster.catalog.catalog import ClusterCatalog
+from leveret.cluster.catalog.log import LogEntry
+from leveret.cluster.catalog.propagation import Propagation
+from leveret.cluster.catalog.read_lease import LEASE_S, CatalogReader
 from leveret.core.errors import StoreUnreachable, Unreachable
 from tests.cluster.coordination.memory_log import MemoryLog
 from tests.cluster.coordination.virtual_loop import run
@@ -37,7 +37,7 @@ class Road(MemoryLog):
         if self.cut:
             raise Unreachable("no way")
 
-    async def append(self, entry: Entry) -> bool:
+    async def append(self, entry: LogEntry) -> bool:
         await self._pass()
         done = await self._log.append(entry)
         await self._pass()
@@ -47,25 +47,25 @@ class Road(MemoryLog):
         await self._pass()
         return await self._log.barrier()
 
-    async def read(self, version: int, limit: int) -> list[Entry]:
+    async def read(self, version: int, limit: int) -> list[LogEntry]:
         await self._pass()
         found = await self._log.read(version, limit)
         await self._pass()
         return found
 
-    async def beat(self, reader: Reader) -> list[Reader]:
+    async def renew_row(self, reader: CatalogReader) -> list[CatalogReader]:
         await self._pass()
-        found = await self._log.beat(reader)
+        found = await self._log.renew_row(reader)
         await self._pass()
         return found
 
-    async def readers(self) -> list[Reader]:
+    async def readers(self) -> list[CatalogReader]:
         await self._pass()
         found = await self._log.readers()
         await self._pass()
         return found
 
-    async def forget(self, reader: Reader) -> None:
+    async def forget(self, reader: CatalogReader) -> None:
         await self._pass()
         await self._log.forget(reader)
 
@@ -76,10 +76,10 @@ class Member:
     def __init__(self, name: str, world: "World") -> None:
         self.name = name
         self.road = Road(world.log, world.chance)
-        self.catalog = Catalog(self.road, name, 4)
+        self.catalog = ClusterCatalog(self.road, name, 4)
         loop = asyncio.get_running_loop()
-        self.catalog.freshness.now_us = lambda: int(loop.time() * US_PER_S)
-        self.knowledge = Knowledge(self.catalog, lambda request: world.tell(self))
+        self.catalog.read_lease.now_us = lambda: int(loop.time() * US_PER_S)
+        self.knowledge = Propagation(self.catalog, lambda request: world.tell(self))
         self.linked = True
         self.tasks: set[asyncio.Task[bytes | None]] = set()
 
@@ -121,7 +121,7 @@ class World:
 
     def look(self) -> None:
         for member in self.members:
-            if not member.is_stopped and member.catalog.freshness.is_proven:
+            if not member.is_stopped and member.catalog.read_lease.is_valid:
                 self.stale += member.catalog.version < self.answered
 
     async def watch(self) -> None:
@@ -149,14 +149,14 @@ class World:
         began_s = asyncio.get_running_loop().time()
         await member.catalog.change(lambda core: core.declare_queue("/", f"q{number}").name)
         version = member.catalog.version
-        await member.knowledge.spread(version, lambda newest: None)
+        await member.knowledge.wait_until_applied(version, lambda newest: None)
         self.answered = max(self.answered, version)
         self.waits_s.append(asyncio.get_running_loop().time() - began_s)
         self.look()
 
     async def play(self, changes: int = CHANGES, trouble: bool = True) -> None:
         for member in self.members:
-            await member.catalog.prove()
+            await member.catalog.renew_lease()
         jobs = [asyncio.create_task(each.catalog.follow()) for each in self.members]
         jobs.append(asyncio.create_task(self.watch()))
         if trouble:
@@ -191,9 +191,9 @@ def test_nobody_answers_by_what_was_before_an_answered_change() -> None:
 @pytest.mark.parametrize("mistake", ["lapse", "lease"])
 def test_who_waits_too_little_or_answers_too_long_is_caught(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if mistake == "lapse":
-        monkeypatch.setattr("leveret.cluster.catalog.read_lease.LAPSE", 0.1)
+        monkeypatch.setattr("leveret.cluster.catalog.read_lease.EXPIRY", 0.1)
     else:
-        monkeypatch.setattr("leveret.cluster.catalog.read_lease.Freshness.is_proven", True)
+        monkeypatch.setattr("leveret.cluster.catalog.read_lease.ReadLease.is_valid", True)
     assert any(world.stale for world in worlds(20))
 
 
@@ -207,7 +207,7 @@ def test_a_node_that_is_gone_is_waited_for_once() -> None:
     async def main() -> list[float]:
         world = World(1)
         for member in world.members:
-            await member.catalog.prove()
+            await member.catalog.renew_lease()
         world.members[2].road.awake.clear()
         world.members[2].linked = False
         for number in range(10):
@@ -229,7 +229,7 @@ def test_a_node_that_is_gone_for_long_is_not_waited_for() -> None:
     async def main() -> float:
         world = World(1)
         for member in world.members:
-            await member.catalog.prove()
+            await member.catalog.renew_lease()
         world.members[2].road.awake.clear()
         world.members[2].linked = False
         following = [asyncio.create_task(member.catalog.follow()) for member in world.members[:2]]
@@ -246,13 +246,13 @@ def test_a_node_that_is_gone_for_long_is_not_waited_for() -> None:
 
 def test_a_node_that_beats_and_cannot_read_holds_up_nobody_for_ever() -> None:
     class Blind(Road):
-        async def read(self, version: int, limit: int) -> list[Entry]:
+        async def read(self, version: int, limit: int) -> list[LogEntry]:
             raise Unreachable("it cannot be read")
 
     async def main() -> float:
         world = World(1)
         for member in world.members:
-            await member.catalog.prove()
+            await member.catalog.renew_lease()
         blind = world.members[2]
         blind.linked = False
         blind.catalog.log = Blind(world.log, world.chance)
@@ -276,14 +276,14 @@ def test_a_log_that_does_not_answer_makes_a_change_wait_for_everybody() -> None:
     async def main() -> None:
         world = World(1)
         first, second = world.members[:2]
-        await first.catalog.prove()
-        await second.catalog.prove()
+        await first.catalog.renew_lease()
+        await second.catalog.renew_lease()
         await first.catalog.change(lambda core: core.declare_queue("/", "q").name)
         first.road.cut, second.linked = True, False
         began_s = asyncio.get_running_loop().time()
-        await first.knowledge.spread(first.catalog.version, lambda newest: None)
+        await first.knowledge.wait_until_applied(first.catalog.version, lambda newest: None)
         assert asyncio.get_running_loop().time() - began_s > LEASE_S
-        assert not second.catalog.freshness.is_proven
+        assert not second.catalog.read_lease.is_valid
 
     run(main())
 
@@ -292,15 +292,15 @@ def test_who_cannot_ask_is_told_to_try_again() -> None:
     async def main() -> None:
         world = World(1)
         member = world.members[0]
-        await member.catalog.prove()
-        await member.catalog.proven()
+        await member.catalog.renew_lease()
+        await member.catalog.lease_renewed()
         member.road.cut = True
         following = asyncio.create_task(member.catalog.follow())
         await asyncio.sleep(LEASE_S)
         with pytest.raises(StoreUnreachable, match="try again"):
-            await member.catalog.proven()
+            await member.catalog.lease_renewed()
         member.road.cut = False
-        await member.catalog.proven()
+        await member.catalog.lease_renewed()
         following.cancel()
         with suppress(asyncio.CancelledError):
             await following

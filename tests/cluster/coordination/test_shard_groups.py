@@ -7,12 +7,12 @@ from typing import NamedTuple
 import pytest
 
 import leveret
-from leveret.cluster.shards.groups import URL_CHARACTERS_MAX, Group, Home, ShardGroups, check_store
+from leveret.cluster.shards.groups import URL_CHARACTERS_MAX, ShardGroup, ShardGroups, ShardLocation, check_store
 from leveret.core.errors import Fenced, InvalidArgument, JournalFailed, LeveretError, NotFound, PreconditionFailed
 from leveret.embedded.broker import Broker, open_shard
 from leveret.runtime import storage
 from leveret.storage.journal.postgres.shard_copy import ShardCopy, sweep
-from leveret.storage.journal.postgres.store import Claim
+from leveret.storage.journal.postgres.store import Takeover
 from tests.postgres_server import PostgresServer
 from tests.waiting import wait_until
 
@@ -28,9 +28,9 @@ class World(NamedTuple):
 
     def open(self, epoch: int) -> Broker:
         """The shard, taken over where it is."""
-        home = self.groups.claim(SHARD, epoch)
-        assert home is not None
-        return open_shard(home.group.url, SHARD, Claim("a", epoch), on_failure="raise", segment_bytes=100_000)
+        shard_id = self.groups.claim(SHARD, epoch)
+        assert shard_id is not None
+        return open_shard(shard_id.group.url, SHARD, Takeover("a", epoch), on_failure="raise", segment_bytes=100_000)
 
     def steps(self, epoch: int, source: int, target: int) -> list[Callable[[], object]]:
         """What a mover does, one after the other."""
@@ -74,21 +74,21 @@ def numbers(broker: Broker) -> list[int]:
 
 
 def test_a_shard_is_where_its_row_says_for_whoever_claims_it(world: World) -> None:
-    first, second = (Group(number, url) for number, url in enumerate(world.urls))
+    first, second = (ShardGroup(number, url) for number, url in enumerate(world.urls))
     groups = world.groups
     assert groups.all() == [first, second]
-    assert groups.claim(SHARD, 10) == Home(first, None)
-    assert groups.claim(SHARD, 10) == Home(first, None)  # an answer may have been lost
+    assert groups.claim(SHARD, 10) == ShardLocation(first, None)
+    assert groups.claim(SHARD, 10) == ShardLocation(first, None)  # an answer may have been lost
     assert groups.claim(SHARD, 9) is None
     assert groups.switch(SHARD, 10, 1)
-    assert groups.claim(SHARD, 12) == Home(second, first)
+    assert groups.claim(SHARD, 12) == ShardLocation(second, first)
 
 
 def test_a_move_whose_owner_was_replaced_changes_nothing(world: World) -> None:
     world.groups.claim(SHARD, 10)
     assert world.groups.claim(SHARD, 12) is not None
     assert not world.groups.switch(SHARD, 10, 1)
-    assert world.groups.claim(SHARD, 13) == Home(Group(0, world.urls[0]), None)
+    assert world.groups.claim(SHARD, 13) == ShardLocation(ShardGroup(0, world.urls[0]), None)
 
 
 def test_a_group_with_nothing_in_it_can_be_retired(world: World, postgres: PostgresServer) -> None:
@@ -118,7 +118,7 @@ def test_no_move_begins_before_the_one_before_it_is_swept(world: World) -> None:
     assert not groups.switch(SHARD, 10, 0)
     groups.swept(SHARD, 10)
     assert groups.switch(SHARD, 10, 0)
-    assert groups.claim(SHARD + 1, 1) == Home(Group(0, world.urls[0]), None)
+    assert groups.claim(SHARD + 1, 1) == ShardLocation(ShardGroup(0, world.urls[0]), None)
 
 
 @pytest.mark.parametrize(
@@ -171,9 +171,9 @@ def test_a_shard_has_all_that_it_had_and_goes_on(world: World) -> None:
         world.groups.swept(SHARD, 12)
         send(broker, 100, 1)
     with pytest.raises(JournalFailed, match="does not exist"):
-        open_shard(world.urls[0], SHARD, Claim("a", 13), on_failure="raise")  # not taken for an empty one
+        open_shard(world.urls[0], SHARD, Takeover("a", 13), on_failure="raise")  # not taken for an empty one
     world.groups.claim(SHARD, 14)
-    open_shard(world.urls[1], SHARD, Claim("a", 14), on_failure="raise").close()
+    open_shard(world.urls[1], SHARD, Takeover("a", 14), on_failure="raise").close()
     world.move(14, 1, 0)  # and back
     with world.open(16) as broker:
         assert numbers(broker) == list(range(101))
@@ -190,7 +190,7 @@ def test_what_was_settled_during_a_move_is_not_copied(world: World) -> None:
         for message in broker.queue("q").receive(99):
             message.ack()
         broker.flush()
-        store = broker.guard.store
+        store = broker.runtime.store
         assert store is not None
         store.checkpoint()
         wait_until(lambda: store.meta.oldest > 1)
@@ -222,7 +222,7 @@ def test_streams_go_with_their_shard(
             short.send(body)
         gone.delete()
         broker.stream("late").send("late")
-        broker.guard.streams.retain(0)
+        broker.runtime.streams.retain(0)
         broker.flush()  # what is too old has gone
         before = {stream.name: records(stream) for stream in broker.streams()}
     for step in copying[2:]:
@@ -257,9 +257,9 @@ def test_a_mover_that_dies_anywhere_leaves_one_truth(world: World, done: int) ->
     for step in steps[:done]:
         step()
     with world.open(12) as broker:  # by whoever notices it
-        home = world.groups.claim(SHARD, 12)
-        assert home is not None
-        assert home.group.number == (1 if done == 4 else 0)
+        shard_id = world.groups.claim(SHARD, 12)
+        assert shard_id is not None
+        assert shard_id.group.number == (1 if done == 4 else 0)
         assert numbers(broker) == list(range(30))
         send(broker, 30, 1)
         for step in steps[done:]:  # it was only slow

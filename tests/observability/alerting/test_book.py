@@ -12,7 +12,7 @@ from leveret.observability.alert_rules import RULES, STREAM_RULES
 from leveret.observability.alerting import book as books
 from leveret.observability.alerting.book import Book
 from leveret.observability.alerting.receivers import HIDDEN, Receiver
-from leveret.observability.alerting.rules import DEFAULTS, Rule
+from leveret.observability.alerting.rules import DEFAULTS, AlertRuleSettings
 from leveret.observability.alerting.silences import SILENCE_MS_MAX, Silence
 
 HOOK: dict[str, Any] = {
@@ -36,7 +36,7 @@ RULE: dict[str, Any] = {"name": "few", "figure": "waiting_max", "limit": 5}
 @pytest.fixture
 def book() -> Iterator[Book]:
     with leveret.open(clock=leveret.ManualClock()) as broker:
-        yield Book(broker.guard.core)
+        yield Book(broker.runtime.core)
 
 
 def silence(name: str, now_ms: int = 0) -> Silence:
@@ -61,7 +61,7 @@ def test_a_default_is_changed_and_comes_back(book: Book) -> None:
 
 
 def test_a_rule_covers_queues_by_patterns() -> None:
-    about = Rule.from_dict({**RULE, "queue": "orders.*", "vhost": "sho?"})
+    about = AlertRuleSettings.from_dict({**RULE, "queue": "orders.*", "vhost": "sho?"})
     assert about.covers("shop", "orders.new")
     assert not about.covers("shop", "orders")
     assert not about.covers("/", "orders.new")
@@ -228,7 +228,7 @@ def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
         return book.changed_rules(), book.receivers(), book.silences()
 
     with leveret.open(tmp_path, spare_bytes=0, disk_free_min_bytes=0) as broker:
-        with broker.guard as core:
+        with broker.runtime as core:
             book = Book(core)
             book.put_rule({**RULE, "queue": "a*"})
             book.put_rule({**RULE, "queue": "b*", "vhost": "c*"})
@@ -240,5 +240,5 @@ def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
             before = changed(book)
         broker.flush()
     with leveret.open(tmp_path, spare_bytes=0, disk_free_min_bytes=0) as broker:
-        assert changed(Book(broker.guard.core)) == before
+        assert changed(Book(broker.runtime.core)) == before
         assert [rule.queue for rule in before[0]] == ["b*"]

@@ -8,10 +8,10 @@ import pytest
 
 from leveret.observability.alerting import delivery as deliveries
 from leveret.observability.alerting.delivery import Delivery
-from leveret.observability.alerting.notifications import Notice
+from leveret.observability.alerting.notifications import Notification
 from leveret.observability.alerting.receivers import Receiver
-from leveret.observability.alerting.transports import Failed
-from tests.observability.alerting.mail_server import notice
+from leveret.observability.alerting.transports import DeliveryFailed
+from tests.observability.alerting.mail_server import notification
 from tests.waiting import PATIENCE_S
 
 URL = "https://example.org/hook"
@@ -20,15 +20,15 @@ URL = "https://example.org/hook"
 class Scene:
     """A delivery whose sending is a function, and what became of everything."""
 
-    def __init__(self, send: Callable[[Notice], None], waits_s: tuple[float, ...] = (0, 0)) -> None:
+    def __init__(self, send: Callable[[Notification], None], waits_s: tuple[float, ...] = (0, 0)) -> None:
         self.told: asyncio.Queue[tuple[str, str, str]] = asyncio.Queue()
         self.gone: set[str] = set()
         self.delivery = Delivery(send, self.find, self.note, waits_s)
 
     def find(self, name: str) -> Receiver | None:
-        return None if name in self.gone else notice(name=name, url=URL).receiver
+        return None if name in self.gone else notification(name=name, url=URL).receiver
 
-    def note(self, outcome: str, told: Notice, reason: str) -> None:
+    def note(self, outcome: str, told: Notification, reason: str) -> None:
         self.told.put_nowait((told.receiver.name, outcome, reason))
 
     async def next(self) -> tuple[str, str, str]:
@@ -36,20 +36,20 @@ class Scene:
         return await asyncio.wait_for(self.told.get(), PATIENCE_S)
 
 
-def failing(count: int, again: bool = True) -> Callable[[Notice], None]:
+def failing(count: int, again: bool = True) -> Callable[[Notification], None]:
     """Sends after so many failures."""
     left = [count]
 
-    def send(told: Notice) -> None:
+    def send(told: Notification) -> None:
         if left[0]:
             left[0] -= 1
-            raise Failed("it answered 500", again)
+            raise DeliveryFailed("it answered 500", again)
 
     return send
 
 
-def to(name: str) -> Notice:
-    return notice(name=name, url=URL)
+def to(name: str) -> Notification:
+    return notification(name=name, url=URL)
 
 
 def test_what_fails_is_tried_again_until_it_is_taken() -> None:
@@ -86,7 +86,7 @@ def test_what_was_refused_for_good_is_not_tried_again() -> None:
 def test_what_fails_in_an_unexpected_way_is_logged_and_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
     wrong = [True]
 
-    def send(told: Notice) -> None:
+    def send(told: Notification) -> None:
         if wrong.pop() if wrong else False:
             raise ZeroDivisionError
 
@@ -104,7 +104,7 @@ def test_what_fails_in_an_unexpected_way_is_logged_and_stops_nobody(caplog: pyte
 def test_a_receiver_that_does_not_answer_is_in_nobodys_way() -> None:
     released = threading.Event()
 
-    def send(told: Notice) -> None:
+    def send(told: Notification) -> None:
         if told.receiver.name == "slow":
             released.wait(PATIENCE_S)
 
@@ -114,7 +114,7 @@ def test_a_receiver_that_does_not_answer_is_in_nobodys_way() -> None:
         for _ in range(3):
             scene.delivery.post(to("quick"))
         assert [(await scene.next())[0] for _ in range(3)] == ["quick"] * 3
-        with pytest.raises(Failed, match="not answered"):
+        with pytest.raises(DeliveryFailed, match="not answered"):
             await scene.delivery.once(to("slow"))
         released.set()
         assert await scene.next() == ("slow", "sent", "")
@@ -126,7 +126,7 @@ def test_whoever_takes_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(deliveries, "SEND_S", 0.01)
     released = threading.Event()
 
-    def send(told: Notice) -> None:
+    def send(told: Notification) -> None:
         released.wait(PATIENCE_S)
 
     async def run() -> None:

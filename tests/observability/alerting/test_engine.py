@@ -4,29 +4,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leveret.observability.alerting import engine as engines
-from leveret.observability.alerting.engine import FIRING, PENDING, RESOLVED, Engine, Event, worst_first
-from leveret.observability.alerting.rules import Rule
+from leveret.observability.alerting.engine import FIRING, PENDING, RESOLVED, AlertEngine, AlertEvent, worst_first
+from leveret.observability.alerting.rules import AlertRuleSettings
 
 MINUTE_MS = 60_000
 
 
-def rule(name: str = "deep", **fields: object) -> Rule:
-    return Rule.from_dict({"name": name, "figure": "waiting_max", "limit": 100, "clear": 80, "for_s": 60, **fields})
+def rule(name: str = "deep", **fields: object) -> AlertRuleSettings:
+    return AlertRuleSettings.from_dict(
+        {"name": name, "figure": "waiting_max", "limit": 100, "clear": 80, "for_s": 60, **fields}
+    )
 
 
-def turn(engine: Engine, now_ms: int, *values: float, about: Rule | None = None) -> list[str]:
+def turn(engine: AlertEngine, now_ms: int, *values: float, about: AlertRuleSettings | None = None) -> list[str]:
     """Judge one queue after the other; say what changed."""
     for index, value in enumerate(values):
         engine.judge(about or rule(), "/", f"q{index}", value, now_ms)
     return [f"{event.state} {event.alert.key[2]}" for event in engine.finish(now_ms)]
 
 
-def states(engine: Engine) -> dict[str, str]:
+def states(engine: AlertEngine) -> dict[str, str]:
     return {alert.key[2]: alert.state for alert in engine.alerts.values()}
 
 
 def test_an_alert_fires_when_it_has_lasted_long_enough() -> None:
-    engine = Engine()
+    engine = AlertEngine()
     assert turn(engine, 0, 101) == []
     assert states(engine) == {"q0": PENDING}
     assert turn(engine, MINUTE_MS - 1, 150) == []
@@ -35,13 +37,13 @@ def test_an_alert_fires_when_it_has_lasted_long_enough() -> None:
 
 
 def test_what_is_at_the_limit_is_not_over_it() -> None:
-    engine = Engine()
+    engine = AlertEngine()
     turn(engine, 0, 100)
     assert not engine.alerts
 
 
 def test_what_ended_before_its_time_is_forgotten_and_begins_anew() -> None:
-    engine = Engine()
+    engine = AlertEngine()
     turn(engine, 0, 101)
     turn(engine, MINUTE_MS - 1, 100)
     assert turn(engine, MINUTE_MS, 101) == []
@@ -49,17 +51,17 @@ def test_what_ended_before_its_time_is_forgotten_and_begins_anew() -> None:
 
 
 def test_what_goes_up_and_down_around_the_limit_is_one_alert() -> None:
-    engine = Engine()
+    engine = AlertEngine()
     told = [turn(engine, minute * MINUTE_MS, value) for minute, value in enumerate([101, 101, 99, 81, 101, 80, 79])]
     assert told == [[], ["firing q0"], [], [], [], ["resolved q0"], []]
 
 
 def test_without_a_time_it_fires_at_once() -> None:
-    assert turn(Engine(), 0, 101, about=rule(for_s=0)) == ["firing q0"]
+    assert turn(AlertEngine(), 0, 101, about=rule(for_s=0)) == ["firing q0"]
 
 
 def test_what_is_not_judged_any_more_is_over() -> None:
-    engine = Engine()
+    engine = AlertEngine()
     turn(engine, 0, 101, 101, about=rule(for_s=0))
     assert turn(engine, 1, 101, about=rule(for_s=0)) == ["resolved q1"]
     assert turn(engine, 2) == ["resolved q0"]
@@ -67,7 +69,7 @@ def test_what_is_not_judged_any_more_is_over() -> None:
 
 
 def test_an_alert_follows_its_rule() -> None:
-    engine = Engine()
+    engine = AlertEngine()
     turn(engine, 0, 101, about=rule(for_s=0))
     turn(engine, 1, 101, about=rule(for_s=0, severity="critical"))
     (alert,) = engine.firing()
@@ -75,7 +77,7 @@ def test_an_alert_follows_its_rule() -> None:
 
 
 def test_what_was_firing_before_a_restart_is_no_news_unless_it_is_over() -> None:
-    engine = Engine()
+    engine = AlertEngine()
     for queue in ("q0", "q1"):
         engine.restore(rule(), "/", queue, 5, 200)
     assert turn(engine, 10, 150) == ["resolved q1"]
@@ -83,7 +85,7 @@ def test_what_was_firing_before_a_restart_is_no_news_unless_it_is_over() -> None
 
 
 def test_more_alerts_than_can_be_kept_are_counted() -> None:
-    engine = Engine()
+    engine = AlertEngine()
     most = engines.ALERTS_MAX
     for number in range(most + 3):
         engine.judge(rule(for_s=0), "/", f"q{number}", 101, 0)
@@ -92,7 +94,7 @@ def test_more_alerts_than_can_be_kept_are_counted() -> None:
 
 
 def test_the_worst_come_first() -> None:
-    engine = Engine()
+    engine = AlertEngine()
     engine.judge(rule("mild", for_s=0), "/", "a", 200, 0)
     engine.judge(rule("late", severity="critical"), "/", "b", 200, 1)
     engine.judge(rule("grave", for_s=0, severity="critical"), "/", "c", 200, 2)
@@ -102,11 +104,11 @@ def test_the_worst_come_first() -> None:
 
 @given(st.lists(st.lists(st.integers(0, 200), max_size=4), max_size=30))
 def test_every_end_has_a_beginning_and_nothing_begins_twice(turns: list[list[int]]) -> None:
-    engine, firing = Engine(), set[str]()
+    engine, firing = AlertEngine(), set[str]()
     for number, values in enumerate(turns):
         for index, value in enumerate(values):
             engine.judge(rule(for_s=2), "/", f"q{index}", value, number * 1_000)
-        events: list[Event] = engine.finish(number * 1_000)
+        events: list[AlertEvent] = engine.finish(number * 1_000)
         for event in events:
             queue = event.alert.key[2]
             assert (event.state == RESOLVED) == (queue in firing)

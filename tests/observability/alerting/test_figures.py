@@ -8,9 +8,9 @@ import pytest
 
 import leveret
 from leveret.observability.alerting import watch as watches
-from leveret.observability.alerting.engine import Engine
-from leveret.observability.alerting.rules import DEFAULTS, Rule
-from leveret.observability.alerting.watch import Watch
+from leveret.observability.alerting.engine import AlertEngine
+from leveret.observability.alerting.rules import DEFAULTS, AlertRuleSettings
+from leveret.observability.alerting.watch import QueueWatch
 
 
 class Scene:
@@ -19,9 +19,9 @@ class Scene:
     def __init__(self, broker: leveret.Broker, clock: leveret.ManualClock) -> None:
         self.broker = broker
         self.clock = clock
-        self.engine = Engine()
+        self.engine = AlertEngine()
         self.lags: list[tuple[str, str, int]] = []
-        self._watch = Watch(broker.guard, lambda: (broker.guard,), self.engine, lambda guard: self)
+        self._watch = QueueWatch(broker.runtime, lambda: (broker.runtime,), self.engine, lambda runtime: self)
         self.look()
 
     def groups(self) -> list[Any]:
@@ -31,12 +31,12 @@ class Scene:
         found: tuple[str, str, int] = group
         return found
 
-    def look(self, *rules: Rule) -> list[str]:
+    def look(self, *rules: AlertRuleSettings) -> list[str]:
         """What is firing after a look, as rule:queue."""
         asyncio.run(self._watch.look(list(rules or DEFAULTS.values())))
         return sorted(f"{alert.rule.name}:{alert.key[2]}" for alert in self.engine.firing())
 
-    def pass_time(self, seconds: float, *rules: Rule, every_s: float = 15) -> list[str]:
+    def pass_time(self, seconds: float, *rules: AlertRuleSettings, every_s: float = 15) -> list[str]:
         """Look now and then; give what is firing in the end."""
         found: list[str] = []
         while seconds > 0:
@@ -53,8 +53,8 @@ def scene() -> Iterator[Scene]:
         yield Scene(broker, clock)
 
 
-def rule(figure: str, limit: float, **fields: Any) -> Rule:
-    return Rule.from_dict({"name": "r", "figure": figure, "limit": limit, **fields})
+def rule(figure: str, limit: float, **fields: Any) -> AlertRuleSettings:
+    return AlertRuleSettings.from_dict({"name": "r", "figure": figure, "limit": limit, **fields})
 
 
 def handle(queue: leveret.Queue, count: int, seconds: float = 0, clock: leveret.ManualClock | None = None) -> None:

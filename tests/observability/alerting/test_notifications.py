@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from leveret.observability.alerting.engine import Engine, Event
-from leveret.observability.alerting.notifications import Notice, Notices
+from leveret.observability.alerting.engine import AlertEngine, AlertEvent
+from leveret.observability.alerting.notifications import Notification, Notifications
 from leveret.observability.alerting.receivers import Receiver
-from leveret.observability.alerting.rules import Rule
+from leveret.observability.alerting.rules import AlertRuleSettings
 
 MINUTE_MS = 60_000
 
@@ -19,22 +19,26 @@ class Scene:
 
     def __init__(self, *receivers: Receiver) -> None:
         self.receivers = list(receivers or [receiver()])
-        self.engine = Engine()
-        self.notices = Notices()
+        self.engine = AlertEngine()
+        self.notifications = Notifications()
 
     def turn(self, now_ms: int, *queues: str, silenced: tuple[str, ...] = (), rule: str = "deep") -> list[str]:
         """These queues are in a bad way; say what is sent to whom."""
-        about = Rule.from_dict({"name": rule, "figure": "waiting_max", "limit": 1, "severity": "warning"})
+        about = AlertRuleSettings.from_dict({"name": rule, "figure": "waiting_max", "limit": 1, "severity": "warning"})
         for queue in queues:
             self.engine.judge(about, "/", queue, 2, now_ms)
-        events: list[Event] = self.engine.finish(now_ms)
-        due = self.notices.due(self.receivers, self.engine.firing(), events, now_ms, lambda key: key[2] in silenced)
-        return [shown(notice) for notice in due]
+        events: list[AlertEvent] = self.engine.finish(now_ms)
+        due = self.notifications.due(
+            self.receivers, self.engine.firing(), events, now_ms, lambda key: key[2] in silenced
+        )
+        return [shown(notification) for notification in due]
 
 
-def shown(notice: Notice) -> str:
-    firing, resolved = (",".join(alert.key[2] for alert in each) for each in (notice.firing, notice.resolved))
-    return f"{notice.receiver.name} {notice.status} +{firing} -{resolved}"
+def shown(notification: Notification) -> str:
+    firing, resolved = (
+        ",".join(alert.key[2] for alert in each) for each in (notification.firing, notification.resolved)
+    )
+    return f"{notification.receiver.name} {notification.status} +{firing} -{resolved}"
 
 
 def test_what_begins_together_is_told_together() -> None:
@@ -43,14 +47,14 @@ def test_what_begins_together_is_told_together() -> None:
 
 def test_a_notice_says_what_was_so_when_it_was_made() -> None:
     scene = Scene()
-    about = Rule.from_dict({"name": "deep", "figure": "waiting_max", "limit": 1})
+    about = AlertRuleSettings.from_dict({"name": "deep", "figure": "waiting_max", "limit": 1})
     scene.engine.judge(about, "/", "a", 2, 0)
     events = scene.engine.finish(0)
-    (notice,) = scene.notices.due(scene.receivers, scene.engine.firing(), events, 0, lambda key: False)
+    (notification,) = scene.notifications.due(scene.receivers, scene.engine.firing(), events, 0, lambda key: False)
     scene.engine.judge(about, "/", "a", 500, 1_000)
     scene.engine.finish(1_000)
     scene.engine.finish(2_000)
-    assert [(alert.state, alert.value) for alert in notice.firing] == [("firing", 2)]
+    assert [(alert.state, alert.value) for alert in notification.firing] == [("firing", 2)]
 
 
 def test_what_comes_later_waits_for_the_group() -> None:
@@ -71,7 +75,7 @@ def test_the_end_is_told_once() -> None:
 def test_what_flaps_is_not_told_more_often_than_its_group() -> None:
     scene = Scene(receiver(group_s=60))
     told = [scene.turn(second * 1_000, *(["a"] if second % 2 == 0 else [])) for second in range(121)]
-    assert [(second, notices) for second, notices in enumerate(told) if notices] == [
+    assert [(second, notifications) for second, notifications in enumerate(told) if notifications] == [
         (0, ["ops firing +a -"]),
         (61, ["ops resolved + -a"]),
     ]
@@ -80,7 +84,7 @@ def test_what_flaps_is_not_told_more_often_than_its_group() -> None:
 def test_what_goes_on_is_told_again() -> None:
     scene = Scene(receiver(repeat_s=3600))
     told = [scene.turn(minute * MINUTE_MS, "a") for minute in range(121)]
-    assert [minute for minute, notices in enumerate(told) if notices] == [0, 60, 120]
+    assert [minute for minute, notifications in enumerate(told) if notifications] == [0, 60, 120]
 
 
 def test_what_is_silenced_is_not_told_nor_its_end() -> None:
@@ -156,9 +160,9 @@ def test_a_receiver_that_was_deleted_and_made_again_begins_anew() -> None:
 
 def test_what_was_told_before_a_restart_is_not_told_again_but_the_rest_is() -> None:
     scene = Scene(receiver(group_s=0))
-    about = Rule.from_dict({"name": "deep", "figure": "waiting_max", "limit": 1})
+    about = AlertRuleSettings.from_dict({"name": "deep", "figure": "waiting_max", "limit": 1})
     for queue, since_ms in (("a", 1_000), ("b", 5_000)):
         scene.engine.restore(about, "/", queue, since_ms, 2)
-    scene.notices.restore("ops", "deep", scene.engine.firing(), 3_000)
+    scene.notifications.restore("ops", "deep", scene.engine.firing(), 3_000)
     assert scene.turn(6_000, "a", "b") == ["ops firing +a,b -"]
     assert scene.turn(7_000) == ["ops resolved + -a,b"]

@@ -15,7 +15,7 @@ from leveret.observability.alerting.rules import FIELDS
 from leveret.observability.alerting.watch import LAG
 from tests.cli.shell import Shell
 from tests.cli.test_page import examples
-from tests.observability.alerting.mail_server import notice
+from tests.observability.alerting.mail_server import notification
 from tests.sources import ROOT
 from tests.test_docs import code, table
 
@@ -45,7 +45,7 @@ def test_the_fields_and_figures_are_on_the_page() -> None:
 
 def test_the_body_on_the_page_is_the_one_that_is_sent() -> None:
     blocks = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
-    sent = json.loads(payloads.webhook(notice(url="https://example.org/"), "hare"))
+    sent = json.loads(payloads.webhook(notification(url="https://example.org/"), "hare"))
     assert [shape(json.loads(block)) for block in blocks] == [shape(sent)]
 
 

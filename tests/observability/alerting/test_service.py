@@ -12,7 +12,7 @@ from leveret.core.errors import InvalidArgument, JournalFailed, StoreUnreachable
 from leveret.observability.alerting.rules import DEFAULTS
 from leveret.observability.alerting.service import Alerting, begin_silence
 from leveret.observability.alerting.silences import Silence
-from leveret.runtime.runtime import Guard
+from leveret.runtime.runtime import Runtime
 from leveret.server.alerting import alerting_of
 
 MINUTE_MS = 60_000
@@ -29,17 +29,17 @@ def broker(clock: leveret.ManualClock) -> Iterator[leveret.Broker]:
         yield opened
 
 
-def alerting(guard: Guard, folder: Path, **options: object) -> Alerting:
-    return alerting_of(ServerOptions(data=str(folder), **options), guard)  # type: ignore[arg-type]
+def alerting(runtime: Runtime, folder: Path, **options: object) -> Alerting:
+    return alerting_of(ServerOptions(data=str(folder), **options), runtime)  # type: ignore[arg-type]
 
 
 def test_authorities_that_cannot_be_read_are_refused(broker: leveret.Broker, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="alerts_ca"):
-        alerting(broker.guard, tmp_path, alerts_ca=str(tmp_path / "missing.pem"))
+        alerting(broker.runtime, tmp_path, alerts_ca=str(tmp_path / "missing.pem"))
 
 
 def test_with_a_time_of_0_nobody_looks(broker: leveret.Broker, tmp_path: Path) -> None:
-    service = alerting(broker.guard, tmp_path)
+    service = alerting(broker.runtime, tmp_path)
     broker.queue("orders").send_many([b""] * 20_000)
     asyncio.run(service.run(0))
     assert service.alerts() == []
@@ -53,14 +53,14 @@ def test_a_look_that_fails_is_not_the_last_one(
     async def look() -> None:
         raise outcomes.pop(0)
 
-    service = alerting(broker.guard, tmp_path)
+    service = alerting(broker.runtime, tmp_path)
     monkeypatch.setattr(service, "look", look)
     with pytest.raises(JournalFailed, match="another node"):
         asyncio.run(service.run(0.001))
 
 
 def test_what_fires_is_counted_by_rule(broker: leveret.Broker, clock: leveret.ManualClock, tmp_path: Path) -> None:
-    service = alerting(broker.guard, tmp_path)
+    service = alerting(broker.runtime, tmp_path)
     for name in ("a", "b"):
         broker.queue(name).send(b"")
     clock.advance(301)
@@ -69,10 +69,10 @@ def test_what_fires_is_counted_by_rule(broker: leveret.Broker, clock: leveret.Ma
 
 
 def test_a_group_that_is_behind_is_seen(broker: leveret.Broker, tmp_path: Path) -> None:
-    service = alerting(broker.guard, tmp_path)
+    service = alerting(broker.runtime, tmp_path)
     stream = broker.stream("events", partitions=2)
     stream.group("readers")
-    with broker.guard:
+    with broker.runtime:
         service.book.put_rule({"name": "lag", "figure": "lag_max", "limit": 5})
     stream.send_many([b""] * 10)
     asyncio.run(service.look())
@@ -83,8 +83,8 @@ def test_a_group_that_is_behind_is_seen(broker: leveret.Broker, tmp_path: Path) 
 
 
 def test_a_silence_ends_by_itself(broker: leveret.Broker, clock: leveret.ManualClock, tmp_path: Path) -> None:
-    service = alerting(broker.guard, tmp_path)
-    with broker.guard as core:
+    service = alerting(broker.runtime, tmp_path)
+    with broker.runtime as core:
         told = {"until_ms": core.now_ms + MINUTE_MS, "why": "we know"}
         service.silenced(begin_silence(service.book, told, "ada", core.now_ms))
     asyncio.run(service.look())
@@ -99,8 +99,8 @@ def test_looks_go_on_while_definitions_cannot_be_changed(broker: leveret.Broker,
     async def refuse(action: object) -> None:
         raise Unreachable("the store is away")
 
-    service = alerting_of(ServerOptions(data=str(tmp_path)), broker.guard, change=refuse)
-    with broker.guard as core:
+    service = alerting_of(ServerOptions(data=str(tmp_path)), broker.runtime, change=refuse)
+    with broker.runtime as core:
         service.book.put_silence(Silence("old", "*", "*", "*", 0, core.now_ms, "ada", "we know"))
     broker.queue("orders").send_many([b""] * 20_000)
     asyncio.run(service.look())

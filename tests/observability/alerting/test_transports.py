@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from leveret.observability.alerting import payloads
-from leveret.observability.alerting.addresses import Refused, allows, connect
+from leveret.observability.alerting.addresses import AddressRefused, allows, connect
 from leveret.observability.alerting.engine import RESOLVED, Alert
-from leveret.observability.alerting.notifications import Notice
-from leveret.observability.alerting.transports import Failed, Ways
-from tests.observability.alerting.mail_server import alerts, notice
+from leveret.observability.alerting.notifications import Notification
+from leveret.observability.alerting.transports import DeliveryFailed, Transports
+from tests.observability.alerting.mail_server import alerts, notification
 from tests.observability.alerting.sinks import MailSink, WebSink
 from tests.server.certificates import Authority
 
-WAYS = Ways("hare")
+WAYS = Transports("hare")
 MAIL = {"kind": "email", "sender": "broker@example.org", "to": ["ops@example.org", "ada@example.org"]}
 
 
@@ -35,8 +35,8 @@ def served(authority: Authority) -> ssl.SSLContext:
     return context
 
 
-def trusting(authority: Authority) -> Ways:
-    return Ways("hare", tls=lambda: ssl.create_default_context(cafile=str(authority.cert)))
+def trusting(authority: Authority) -> Transports:
+    return Transports("hare", tls=lambda: ssl.create_default_context(cafile=str(authority.cert)))
 
 
 # Webhooks
@@ -44,7 +44,7 @@ def trusting(authority: Authority) -> Ways:
 
 def test_a_webhook_gets_the_body_that_is_documented() -> None:
     with WebSink() as sink:
-        told = notice("orders", url=sink.url, authorization="Bearer open sesame")
+        told = notification("orders", url=sink.url, authorization="Bearer open sesame")
         WAYS.send(told._replace(resolved=_ended("mail")))
         post = sink.next()
     assert post.path == "/hooks/s3cret?room=ops"
@@ -82,7 +82,7 @@ def _ended(*queues: str) -> tuple[Alert, ...]:
 
 def test_a_chat_gets_text_in_which_names_mean_nothing() -> None:
     with WebSink() as sink:
-        WAYS.send(notice("<!channel> & *co*\n", kind="slack", url=sink.url))
+        WAYS.send(notification("<!channel> & *co*\n", kind="slack", url=sink.url))
         text = sink.next().body["text"]
     assert "<" not in text
     assert "&lt;!channel&gt; &amp; *co*" in text
@@ -92,8 +92,8 @@ def test_a_chat_gets_text_in_which_names_mean_nothing() -> None:
 def test_long_notices_are_cut_and_say_so() -> None:
     names = [f"q{number}" for number in range(payloads.LISTED_MAX + 5)]
     with WebSink() as sink:
-        WAYS.send(notice(*names, url=sink.url))
-        WAYS.send(notice(*names, kind="slack", url=sink.url))
+        WAYS.send(notification(*names, url=sink.url))
+        WAYS.send(notification(*names, kind="slack", url=sink.url))
         body, chat = sink.next().body, sink.next().body
     assert (len(body["alerts"]), body["more"]) == (payloads.LISTED_MAX, 5)
     assert chat["text"].endswith(f"and {len(names) - payloads.SHORT_MAX} more")
@@ -101,27 +101,27 @@ def test_long_notices_are_cut_and_say_so() -> None:
 
 def test_a_webhook_by_tls_is_checked_against_the_authorities(authority: Authority) -> None:
     with WebSink(context=served(authority)) as sink:
-        trusting(authority).send(notice(url=sink.url))
+        trusting(authority).send(notification(url=sink.url))
         assert sink.next().body["status"] == "firing"
-        with pytest.raises(Failed, match="certificate"):
-            WAYS.send(notice(url=sink.url))
+        with pytest.raises(DeliveryFailed, match="certificate"):
+            WAYS.send(notification(url=sink.url))
 
 
 @pytest.mark.parametrize(("status", "again"), [(500, True), (503, True), (429, True), (400, False), (404, False)])
 def test_what_a_server_refuses_is_tried_again_if_that_may_help(status: int, again: bool) -> None:
-    with WebSink(status) as sink, pytest.raises(Failed, match=str(status)) as failed:
-        WAYS.send(notice(url=sink.url))
+    with WebSink(status) as sink, pytest.raises(DeliveryFailed, match=str(status)) as failed:
+        WAYS.send(notification(url=sink.url))
     assert failed.value.again is again
 
 
 def test_nobody_is_led_elsewhere() -> None:
-    with WebSink(302) as sink, pytest.raises(Failed, match="302"):
-        WAYS.send(notice(url=sink.url))
+    with WebSink(302) as sink, pytest.raises(DeliveryFailed, match="302"):
+        WAYS.send(notification(url=sink.url))
 
 
 def test_a_server_that_is_not_there_is_named_without_its_secret() -> None:
-    with pytest.raises(Failed, match="cannot be reached") as failed:
-        WAYS.send(notice(url="http://127.0.0.1:9/s3cret"))
+    with pytest.raises(DeliveryFailed, match="cannot be reached") as failed:
+        WAYS.send(notification(url="http://127.0.0.1:9/s3cret"))
     assert failed.value.again
     assert "s3cret" not in str(failed.value)
 
@@ -137,7 +137,7 @@ def letter_text(letter: object) -> str:
 
 def test_a_letter_says_what_is_wrong() -> None:
     with MailSink() as sink:
-        WAYS.send(notice("orders", "naïve\r\nBcc: eve@example.org", **mail(sink, tls="none")))
+        WAYS.send(notification("orders", "naïve\r\nBcc: eve@example.org", **mail(sink, tls="none")))
         letter = sink.next()
     assert letter["Subject"].startswith("[FIRING 2] critical deep: ")
     assert (letter["From"], letter["To"]) == ("broker@example.org", "ops@example.org, ada@example.org")
@@ -148,30 +148,30 @@ def test_a_letter_says_what_is_wrong() -> None:
 
 def test_letters_go_by_starttls_and_with_a_password(authority: Authority) -> None:
     with MailSink(served(authority), "pa55word") as sink:
-        trusting(authority).send(notice(**mail(sink, user="leveret", password="pa55word")))
+        trusting(authority).send(notification(**mail(sink, user="leveret", password="pa55word")))
         sink.next()
-        with pytest.raises(Failed, match="535") as failed:
-            trusting(authority).send(notice(**mail(sink, user="leveret", password="wrong")))
+        with pytest.raises(DeliveryFailed, match="535") as failed:
+            trusting(authority).send(notification(**mail(sink, user="leveret", password="wrong")))
         assert "wrong" not in str(failed.value)
         assert not failed.value.again
     assert sink.encrypted == [True]
 
 
 def test_a_mail_server_without_starttls_gets_no_letter() -> None:
-    with MailSink() as sink, pytest.raises(Failed, match="STARTTLS"):
-        WAYS.send(notice(**mail(sink, user="leveret", password="pa55word")))
+    with MailSink() as sink, pytest.raises(DeliveryFailed, match="STARTTLS"):
+        WAYS.send(notification(**mail(sink, user="leveret", password="pa55word")))
     assert sink.letters.empty()
 
 
 def test_a_mail_server_that_is_not_to_be_trusted_gets_no_letter(authority: Authority) -> None:
-    with MailSink(served(authority)) as sink, pytest.raises(Failed, match="certificate"):
-        WAYS.send(notice(**mail(sink)))
+    with MailSink(served(authority)) as sink, pytest.raises(DeliveryFailed, match="certificate"):
+        WAYS.send(notification(**mail(sink)))
     assert sink.letters.empty()
 
 
 def test_a_test_says_that_nothing_is_wrong() -> None:
     with MailSink() as sink:
-        told: Notice = notice(**mail(sink, tls="none"))._replace(firing=(), test=True)
+        told: Notification = notification(**mail(sink, tls="none"))._replace(firing=(), test=True)
         WAYS.send(told)
         letter = sink.next()
     assert letter["Subject"] == "[TEST] Leveret can tell you about alerts"
@@ -205,14 +205,14 @@ def test_what_may_be_connected_to(address: str, tls: bool, plain: bool) -> None:
 
 
 def test_a_host_that_is_no_name_is_given_up() -> None:
-    with pytest.raises(Failed) as failed:
-        WAYS.send(notice(url=f"https://{'x' * 70}.example/"))
+    with pytest.raises(DeliveryFailed) as failed:
+        WAYS.send(notification(url=f"https://{'x' * 70}.example/"))
     assert not failed.value.again
 
 
 def test_a_name_is_looked_at_when_it_is_connected_to() -> None:
-    with pytest.raises(Refused, match="must not be connected to"):
+    with pytest.raises(AddressRefused, match="must not be connected to"):
         connect("0.0.0.0", 80, 1.0, True, False)
-    with pytest.raises(Failed, match="must not be connected to") as failed:
-        Ways("hare").send(notice(url="https://169.254.169.254/latest/meta-data"))
+    with pytest.raises(DeliveryFailed, match="must not be connected to") as failed:
+        Transports("hare").send(notification(url="https://169.254.169.254/latest/meta-data"))
     assert not failed.value.again

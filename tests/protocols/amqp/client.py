@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, TypeVar
 import leveret
 from leveret.core.properties import Properties, content, decode_header
 from leveret.protocols.amqp.codec import decode, encode
-from leveret.protocols.amqp.connection import Connection, Peer
+from leveret.protocols.amqp.connection import AmqpConnection, AmqpPeer
 from leveret.protocols.amqp.frames import BODY, HEADER, HEARTBEAT, METHOD, PROTOCOL_HEADER, FrameReader, FrameWriter
 from leveret.protocols.amqp.hub import Hub
-from leveret.protocols.amqp.limits import Limits
+from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.protocols.amqp.methods import (
     BasicPublish,
     ChannelOpen,
@@ -32,7 +32,7 @@ CAPABILITIES = {
     "basic.nack": True,
 }
 CHEAP = Cost(n=2, r=1, p=1)
-LOCAL = Peer("127.0.0.1", 50_000)
+LOCAL = AmqpPeer("127.0.0.1", 50_000)
 T = TypeVar("T")
 M = TypeVar("M", bound=Method)
 
@@ -49,15 +49,15 @@ class Received(NamedTuple):
 class World:
     """A hub on a broker in memory whose clock stands still until it is moved."""
 
-    def __init__(self, limits: Limits | None = None, path: str | None = None, **options: Any) -> None:
+    def __init__(self, limits: AmqpLimits | None = None, path: str | None = None, **options: Any) -> None:
         self.clock = leveret.ManualClock()
         self.broker = self.open(path, **options)
         self.jobs: deque[Callable[[], None]] = deque()
-        with self.broker.guard as core:
+        with self.broker.runtime as core:
             self.access = Access(core, cost=CHEAP)
         self.frames: SimpleQueue[int] = SimpleQueue()
-        self.broker.guard.on_durable(self.frames.put)
-        self.hub = Hub(self.broker.guard, lambda: None, self.access, self._later, limits or Limits())
+        self.broker.runtime.on_durable(self.frames.put)
+        self.hub = Hub(self.broker.runtime, lambda: None, self.access, self._later, limits or AmqpLimits())
         self.core = self.hub.core
 
     def open(self, path: str | None, **options: Any) -> leveret.Broker:
@@ -67,9 +67,9 @@ class World:
     def _later(self, job: Callable[[], T], done: Callable[[T], None]) -> None:
         self.jobs.append(lambda: done(job()))
 
-    def connect(self, peer: Peer) -> Connection:
+    def connect(self, peer: AmqpPeer) -> AmqpConnection:
         """The server's end of a connection."""
-        return Connection(self.hub, peer)
+        return AmqpConnection(self.hub, peer)
 
     def work(self) -> None:
         """Do what was put off to other threads, and wait for the disk."""
@@ -96,7 +96,7 @@ class World:
         client.open_channel(1)
         return client
 
-    def stranger(self, peer: Peer = LOCAL) -> "Client":
+    def stranger(self, peer: AmqpPeer = LOCAL) -> "Client":
         """A client that has said nothing."""
         return Client(self, peer)
 
@@ -104,7 +104,7 @@ class World:
 class Client:
     """The other end of a Connection."""
 
-    def __init__(self, world: World, peer: Peer) -> None:
+    def __init__(self, world: World, peer: AmqpPeer) -> None:
         self.world = world
         self.connection = world.connect(peer)
         self.reader = FrameReader(1_048_576, 65_535)

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.connection import Peer
+from leveret.protocols.amqp.connection import AmqpPeer
 from tests.protocols.amqp.client import LOCAL, World
 from tests.protocols.amqp.wire import Client, SocketLink
 
@@ -48,7 +48,7 @@ class SocketTarget:
 class MemoryLink:
     """A connection without a socket; while the server says nothing, time passes."""
 
-    def __init__(self, world: World, peer: Peer) -> None:
+    def __init__(self, world: World, peer: AmqpPeer) -> None:
         self.world = world
         self.connection = world.connect(peer)
 
@@ -76,7 +76,7 @@ class MemoryTarget:
     def __init__(self, world: World) -> None:
         self.world = world
 
-    def connect(self, peer: Peer = LOCAL) -> Client:
+    def connect(self, peer: AmqpPeer = LOCAL) -> Client:
         return Client(MemoryLink(self.world, peer))
 
     def clear(self) -> None:

@@ -120,7 +120,7 @@ def test_a_purge_has_its_count(world: World, audit: Audit) -> None:
 
 
 def test_what_is_refused_is_counted(world: World, audit: Audit) -> None:
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.add_user("mallory", hash_password("without rights", CHEAP))
         world.access.set_permission("mallory", "/", "", "", "")
     for _ in range(3):

@@ -8,7 +8,7 @@ import pytest
 
 from leveret.core.properties import Properties
 from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.connection import Connection
+from leveret.protocols.amqp.connection import AmqpConnection
 from leveret.runtime import storage
 from leveret.storage.disk import Disk
 from leveret.storage.journal.options import JournalOptions
@@ -99,7 +99,7 @@ def again(number: int) -> bytes:
 class Reader:
     """A socket whose other end reads at once whatever is written."""
 
-    def __init__(self, connection: Connection, broken: bool = False) -> None:
+    def __init__(self, connection: AmqpConnection, broken: bool = False) -> None:
         self.broken = broken
         self.aborted = False
         self.writes: list[int] = []

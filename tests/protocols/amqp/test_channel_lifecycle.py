@@ -178,7 +178,7 @@ def test_content_out_of_order_is_505(client: Client) -> None:
 
 
 def test_the_channels_of_a_user_are_counted(world: World) -> None:
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.add_user("ann", hash_password("secret", CHEAP))
         world.access.set_permission("ann", "/", "", "", "")
         world.access.set_user_limits("ann", {"max-channels": 1})

@@ -9,7 +9,7 @@ import pytest
 
 from leveret.core.tables import encode_table
 from leveret.protocols.amqp.codec import encode
-from leveret.protocols.amqp.connection import Peer
+from leveret.protocols.amqp.connection import AmqpPeer
 from leveret.protocols.amqp.frames import PROTOCOL_HEADER, FrameWriter
 from leveret.protocols.amqp.methods import (
     ConnectionClose,
@@ -106,7 +106,7 @@ def test_who_cannot_take_a_close_is_told_nothing(world: World) -> None:
 
 
 def test_guest_comes_from_this_machine_only(world: World) -> None:
-    client = world.stranger(Peer("192.0.2.7", 1, tls=True))
+    client = world.stranger(AmqpPeer("192.0.2.7", 1, tls=True))
     client.start()
     client.next(ConnectionStart)
     assert client.next(ConnectionClose).reply_text == REFUSED
@@ -116,7 +116,7 @@ def test_guest_comes_from_this_machine_only(world: World) -> None:
 def test_guest_with_a_certificate_comes_from_this_machine_only(
     world: World, host: str, answer: type[ConnectionClose | ConnectionTune]
 ) -> None:
-    client = world.stranger(Peer(host, 1, tls=True, certificate_name="guest"))
+    client = world.stranger(AmqpPeer(host, 1, tls=True, certificate_name="guest"))
     client.send_bytes(PROTOCOL_HEADER)
     client.next(ConnectionStart)
     properties = {"capabilities": {"authentication_failure_close": True}}
@@ -138,9 +138,9 @@ def test_a_password_that_was_verified_a_moment_ago_is_not_put_in_line(world: Wor
 
 
 def test_a_password_in_clear_from_another_machine_is_not_even_looked_at(world: World) -> None:
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.add_user("ann", hash_password("secret", CHEAP))
-    client = world.stranger(Peer("192.0.2.7", 1))
+    client = world.stranger(AmqpPeer("192.0.2.7", 1))
     client.start("ann", "secret")
     client.next(ConnectionStart)
     world.pass_ms(1)
@@ -148,9 +148,9 @@ def test_a_password_in_clear_from_another_machine_is_not_even_looked_at(world: W
 
 
 def test_a_certificate_names_the_user(world: World) -> None:
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.add_user("ann", "")
-    client = world.stranger(Peer("192.0.2.7", 1, tls=True, certificate_name="ann"))
+    client = world.stranger(AmqpPeer("192.0.2.7", 1, tls=True, certificate_name="ann"))
     client.send_bytes(PROTOCOL_HEADER)
     assert client.next(ConnectionStart).mechanisms == b"PLAIN AMQPLAIN EXTERNAL"
     client.send(ConnectionStartOk({}, "EXTERNAL", b"", "en_US"), 0)
@@ -224,21 +224,21 @@ def test_an_unknown_vhost_is_530(world: World) -> None:
 
 
 def test_a_vhost_without_permission_is_530(world: World) -> None:
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.add_user("ann", hash_password("secret", CHEAP))
     text = "NOT_ALLOWED - access to vhost '/' refused for user 'ann'"
     assert opened(world, "ann", "/") == ConnectionClose(530, text, 10, 40)
 
 
 def test_limits_of_vhost_and_user_are_530(world: World) -> None:
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.add_user("ann", hash_password("secret", CHEAP))
         world.access.set_permission("ann", "/", "", "", "")
         world.access.set_user_limits("ann", {"max-connections": 1})
     assert opened(world, "ann", "/") == ConnectionOpenOk()
     text = "NOT_ALLOWED - connection refused for user 'ann': user connection limit (1) is reached"
     assert opened(world, "ann", "/") == ConnectionClose(530, text, 10, 40)
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.set_vhost_limits("/", {"max-connections": 1})
     text = "NOT_ALLOWED - access to vhost '/' refused for user 'guest': connection limit (1) is reached"
     assert opened(world, "guest", "/") == ConnectionClose(530, text, 10, 40)
@@ -292,7 +292,7 @@ def test_a_login_does_not_bring_back_a_password_that_was_changed_meanwhile(world
         world.access.change_password("ada", changed)
         world.jobs.append(lambda: done(decided))
 
-    world.hub.elsewhere = change_after
+    world.hub.in_thread = change_after
     client = world.stranger()
     client.start("ada", "old")
     assert isinstance(client.received()[-1].method, ConnectionTune)

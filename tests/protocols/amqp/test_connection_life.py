@@ -226,23 +226,23 @@ def test_a_login_that_is_decided_too_late_is_for_nobody(world: World) -> None:
 
 
 def test_who_is_deleted_has_to_go(world: World) -> None:
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.add_user("ann", hash_password("secret", CHEAP))
         world.access.set_permission("ann", "/", ".*", ".*", ".*")
     client = world.client(user="ann", password="secret")
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.delete_user("ann")
     world.pass_ms(1)
     assert client.next(ConnectionClose) == ConnectionClose(320, "CONNECTION_FORCED - user 'ann' is deleted")
 
 
 def test_with_a_vhost_go_its_connections(world: World) -> None:
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.declare_vhost("v")
         world.access.set_permission("guest", "v", ".*", ".*", ".*")
     client = world.client(vhost="v")
     client.queue()
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.delete_vhost("v")
     client.publish()
     assert client.next(ConnectionClose) == ConnectionClose(320, "CONNECTION_FORCED - vhost 'v' is deleted")
@@ -250,7 +250,7 @@ def test_with_a_vhost_go_its_connections(world: World) -> None:
 
 def test_a_weak_hash_is_replaced_at_the_next_login(world: World) -> None:
     weak = imported(base64.b64encode(b"salt" + hashlib.sha256(b"saltsecret").digest()).decode(), SHA256)
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.add_user("ann", weak)
         world.access.set_permission("ann", "/", ".*", ".*", ".*")
     world.client(user="ann", password="secret")
@@ -291,7 +291,7 @@ def test_a_bug_beside_the_frames_ends_only_that_connection(
 
     first, second = world.client(), world.client()
     with monkeypatch.context() as patched, caplog.at_level(logging.ERROR):
-        patched.setattr(watch, "check_home", broken)
+        patched.setattr(watch, "check_virtual_host", broken)
         first.send(BasicQos())
     assert first.connection.finished
     assert "a bug" in caplog.text

@@ -3,7 +3,7 @@
 import pytest
 
 from leveret.core.policy import Policy
-from leveret.protocols.amqp.limits import Limits
+from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.protocols.amqp.methods import (
     BasicAck,
     BasicConsume,
@@ -111,7 +111,7 @@ def test_a_consumer_has_the_last_word(world: World, client: Client, asked_ms: in
 
 
 def test_without_a_limit_a_message_is_kept(world: World) -> None:
-    unlimited = World(Limits(consumer_timeout_ms=0))
+    unlimited = World(AmqpLimits(consumer_timeout_ms=0))
     client = unlimited.client()
     client.queue()
     consume(client)

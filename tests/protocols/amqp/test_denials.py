@@ -62,7 +62,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
 @pytest.fixture
 def ann(world: World) -> Client:
     """A user who may do everything, so far, in a world with all that the verbs name."""
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.add_user("ann", hash_password("secret", CHEAP))
         world.access.set_permission("ann", "/", ".*", ".*", ".*")
     owner = world.client()
@@ -93,7 +93,7 @@ def make_room(world: World, verb: str) -> None:
 
 def limit(world: World, **patterns: str) -> None:
     """Leave ann these permissions, and all others."""
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.set_permission("ann", "/", *(patterns.get(access, ".*") for access in ACCESSES))
 
 
@@ -134,7 +134,7 @@ def test_a_permission_that_is_taken_away_is_gone_for_the_next_publish(world: Wor
 
 
 def test_a_key_that_is_denied_is_denied_however_it_is_named(world: World, ann: Client) -> None:
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.set_topic_permission("ann", "/", "x", "^{username}\\.", "^{username}\\.")
     assert attempt(ann, m.BasicPublish("x", "ann.news")) == []
     assert attempt(ann, m.QueueBind("q", "x", "ann.#")) == [m.QueueBindOk()]
@@ -164,7 +164,7 @@ BINDINGS: dict[str, tuple[Method, str]] = {
 def test_the_topic_permission_is_asked_for_the_key_of_the_binding(
     world: World, ann: Client, method: Method, key: str, allowed: str
 ) -> None:
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.set_topic_permission("ann", "/", "x", "", f"^({allowed})$")
     ann.queue("q", passive=True)
     (answer,) = attempt(ann, method)

@@ -107,7 +107,7 @@ def test_exchanges_lead_to_exchanges(client: Client) -> None:
 
 
 def test_an_alternate_exchange_needs_permissions(world: World) -> None:
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.add_user("ann", hash_password("secret", CHEAP))
         world.access.set_permission("ann", "/", ".*", "^mine", ".*")
     client = world.client(user="ann", password="secret")

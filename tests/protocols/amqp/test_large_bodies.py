@@ -9,7 +9,7 @@ from leveret.core.errors import BlobStoreFailed
 from leveret.core.policy import Policy
 from leveret.core.properties import content
 from leveret.protocols.amqp.codec import encode
-from leveret.protocols.amqp.limits import Limits
+from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.protocols.amqp.methods import (
     BasicAck,
     BasicConsume,
@@ -45,7 +45,7 @@ LARGE = bytes(range(256)) * 8
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     """A hub on files where a kilobyte is much."""
-    made = World(Limits(blob_bytes=1_024), str(tmp_path), blob_bytes=1_024)
+    made = World(AmqpLimits(blob_bytes=1_024), str(tmp_path), blob_bytes=1_024)
     yield made
     made.close()
 
@@ -151,7 +151,7 @@ def test_a_store_that_fails_is_506(world: World, client: Client, monkeypatch: py
         raise BlobStoreFailed("no answer")
 
     client.queue(durable=True)
-    monkeypatch.setattr(world.broker.guard.large, "put", fail)
+    monkeypatch.setattr(world.broker.runtime.large, "put", fail)
     client.publish(body=LARGE)
     assert client.next(ConnectionClose) == ConnectionClose(506, "RESOURCE_ERROR - no answer", 60, 40)
 
@@ -159,7 +159,7 @@ def test_a_store_that_fails_is_506(world: World, client: Client, monkeypatch: py
 def test_a_store_that_fails_is_asked_again(world: World, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     client.queue(durable=True)
     client.publish(body=LARGE)
-    large = world.broker.guard.large
+    large = world.broker.runtime.large
     assert large is not None
 
     def fail(pointer: bytes) -> bytes:
@@ -207,7 +207,7 @@ def test_a_store_that_breaks_does_not_leave_its_client_waiting(
     world: World, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.queue(durable=True)
-    monkeypatch.setattr(world.broker.guard.large, "put", None)
+    monkeypatch.setattr(world.broker.runtime.large, "put", None)
     client.publish(body=LARGE)
     assert client.next(ConnectionClose).reply_code == 541
 
@@ -233,7 +233,7 @@ def test_a_body_whose_message_is_gone_is_not_asked_for_again(
         world.core.delete_queue(world.core.topology.vhost("/").queue("q"))
         raise BlobStoreFailed("no such blob")
 
-    monkeypatch.setattr(world.broker.guard.large, "get", purge_and_fail)
+    monkeypatch.setattr(world.broker.runtime.large, "get", purge_and_fail)
     consume(client)
     world.pass_ms(1_000)
     assert not world.jobs

@@ -7,7 +7,7 @@ import pytest
 
 from leveret.core.properties import content
 from leveret.protocols.amqp.codec import encode
-from leveret.protocols.amqp.limits import Limits
+from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.protocols.amqp.methods import (
     BasicAck,
     BasicConsume,
@@ -34,7 +34,7 @@ PIECES = (1, 7, 8, 4_096, 100_001, 131_072, 131_080)
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     """A hub on files."""
-    made = World(Limits(), str(tmp_path))
+    made = World(AmqpLimits(), str(tmp_path))
     yield made
     made.close()
 

@@ -9,10 +9,10 @@ import pytest
 import leveret
 from leveret.protocols.amqp.codec import decode, encode
 from leveret.protocols.amqp.frames import PROTOCOL_HEADER, FrameReader, FrameWriter
-from leveret.protocols.amqp.limits import Limits
+from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.protocols.amqp.methods import ConnectionStart, ConnectionStartOk, ConnectionTune, Method
 from leveret.protocols.amqp.server import AmqpServer
-from leveret.protocols.net.admission import Admission
+from leveret.protocols.net.admission import ConnectionBudget
 from leveret.protocols.net.listener import bind
 from leveret.security import passwords, users
 from leveret.security.access import Access
@@ -65,11 +65,11 @@ def test_right_passwords_are_accepted_while_wrong_ones_are_undecided(monkeypatch
 
     async def run() -> None:
         with leveret.open() as broker, bind("127.0.0.1", 0) as bound:
-            with broker.guard as core:
+            with broker.runtime as core:
                 access = Access(core, None, CHEAP)
                 for name in ("ada", "bob"):
                     access.add_user(name, hash_password("right", CHEAP))
-            server = AmqpServer(broker.guard, access, Limits(handshake_ms=10**9), Admission(100, 100, 100))
+            server = AmqpServer(broker.runtime, access, AmqpLimits(handshake_ms=10**9), ConnectionBudget(100, 100, 100))
             server.listen(bound)
             address = bound.getsockname()
             clients = [Client(address, "ada", "right")]

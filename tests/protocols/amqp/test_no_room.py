@@ -8,7 +8,7 @@ import pytest
 from leveret.core.properties import Properties, content
 from leveret.protocols.amqp.codec import encode
 from leveret.protocols.amqp.hub import WAITING_MAX
-from leveret.protocols.amqp.limits import Limits
+from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.protocols.amqp.methods import (
     BasicAck,
     BasicConsume,
@@ -33,7 +33,7 @@ LARGE = bytes(2_048)
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     """A hub on files where a kilobyte is much."""
-    made = World(Limits(blob_bytes=1_024), str(tmp_path), blob_bytes=1_024)
+    made = World(AmqpLimits(blob_bytes=1_024), str(tmp_path), blob_bytes=1_024)
     yield made
     made.close()
 
@@ -155,7 +155,7 @@ def test_a_body_that_was_stored_waits_for_room_for_its_message(world: World, cli
 def test_a_body_that_waits_goes_with_its_client(world: World, client: Client, tmp_path: Path) -> None:
     client.publish(body=LARGE, delivery_mode=2)
     world.hub.lost(client.connection)
-    large = world.broker.guard.large
+    large = world.broker.runtime.large
     assert large is not None
     assert large.delete()
     assert stored(tmp_path) == 0

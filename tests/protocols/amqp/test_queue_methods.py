@@ -212,7 +212,7 @@ def test_bindings_need_both_ends(client: Client, method: Method, code: int, text
 
 
 def test_the_queues_of_a_vhost_are_counted(world: World) -> None:
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.set_vhost_limits("/", {"max-queues": 1})
     client = world.client()
     client.queue("a")
@@ -242,7 +242,7 @@ def test_a_single_active_consumer_of_a_quorum_queue_excludes_get(client: Client)
 )
 def test_permissions_are_asked(world: World, method: Method, what: str) -> None:
     world.client().queue("q")
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.add_user("ann", hash_password("secret", CHEAP))
         world.access.set_permission("ann", "/", "^mine", "^mine", "^mine")
     close = refused(world.client(user="ann", password="secret"), method)
@@ -251,13 +251,13 @@ def test_permissions_are_asked(world: World, method: Method, what: str) -> None:
 
 
 def test_publishing_follows_a_permission_that_changes(world: World) -> None:
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.add_user("ann", hash_password("secret", CHEAP))
         world.access.set_permission("ann", "/", ".*", ".*", ".*")
     client = world.client(user="ann", password="secret")
     client.queue()
     client.publish()
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.set_permission("ann", "/", ".*", "", ".*")
     client.publish()
     text = "ACCESS_REFUSED - write access to exchange 'amq.default' in vhost '/' refused for user 'ann'"
@@ -265,7 +265,7 @@ def test_publishing_follows_a_permission_that_changes(world: World) -> None:
 
 
 def test_keys_of_topic_exchanges_have_permissions(world: World) -> None:
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.add_user("ann", hash_password("secret", CHEAP))
         world.access.set_permission("ann", "/", ".*", ".*", ".*")
         world.access.set_topic_permission("ann", "/", "amq.topic", "^ok", "^ok")

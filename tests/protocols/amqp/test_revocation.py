@@ -23,7 +23,7 @@ DELETED: Change = lambda access: access.delete_user("ann")  # noqa: E731
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     """A single server, and a node of a cluster."""
     made: World = request.param()
-    with made.broker.guard:
+    with made.broker.runtime:
         for user in ("ann", "bob"):
             made.access.add_user(user, hash_password("secret", CHEAP))
             made.access.set_permission(user, "/", ".*", ".*", ".*")
@@ -43,7 +43,7 @@ def consuming(world: World, user: str = "ann", arguments: dict[str, Any] | None 
 
 def change(world: World, verb: Change) -> None:
     """Change what users may do, as an operator does."""
-    with world.broker.guard:
+    with world.broker.runtime:
         verb(world.access)
     world.work()
 

@@ -13,10 +13,10 @@ import uvloop
 import leveret
 from leveret.protocols.amqp import server as amqp_server
 from leveret.protocols.amqp import sockets
-from leveret.protocols.amqp.limits import Limits
+from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.protocols.amqp.server import AmqpServer
-from leveret.protocols.amqp.sockets import Socket
-from leveret.protocols.net.admission import Admission
+from leveret.protocols.amqp.sockets import AmqpSocket
+from leveret.protocols.net.admission import ConnectionBudget
 from leveret.protocols.net.listener import bind
 from leveret.security.access import Access
 from tests.waiting import PATIENCE_S
@@ -25,7 +25,7 @@ PROTOCOL_HEADER = b"AMQP\0\0\x09\x01"
 JOBS = 200
 HANDSHAKE_MS = round(PATIENCE_S * 1_000)
 
-Scenario = Callable[[AmqpServer, Socket, socket.socket], Awaitable[None]]
+Scenario = Callable[[AmqpServer, AmqpSocket, socket.socket], Awaitable[None]]
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -40,9 +40,11 @@ def served(scenario: Scenario) -> None:
 
     async def run() -> None:
         with leveret.open() as broker, bind("127.0.0.1", 0) as bound:
-            with broker.guard as core:
+            with broker.runtime as core:
                 access = Access(core, default_user=None)
-            server = AmqpServer(broker.guard, access, Limits(handshake_ms=HANDSHAKE_MS), Admission(10, 10, 10))
+            server = AmqpServer(
+                broker.runtime, access, AmqpLimits(handshake_ms=HANDSHAKE_MS), ConnectionBudget(10, 10, 10)
+            )
             server.listen(bound)
             with socket.create_connection(bound.getsockname()) as client:
                 client.setblocking(False)
@@ -58,7 +60,7 @@ def served(scenario: Scenario) -> None:
 def test_a_client_that_never_reads_does_not_keep_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "LINGER_S", 0.01)
 
-    async def scenario(server: AmqpServer, accepted: Socket, client: socket.socket) -> None:
+    async def scenario(server: AmqpServer, accepted: AmqpSocket, client: socket.socket) -> None:
         assert accepted._transport is not None
         accepted._transport.write(bytes(32 << 20))  # more than the kernel takes
         client.sendall(b"GET / HTTP/1.1\r\n\r\n")
@@ -71,7 +73,7 @@ def test_a_client_that_never_reads_does_not_keep_its_place(monkeypatch: pytest.M
 def test_a_client_may_finish_what_it_was_saying_when_it_is_told_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "LINGER_S", PATIENCE_S)
 
-    async def scenario(server: AmqpServer, accepted: Socket, client: socket.socket) -> None:
+    async def scenario(server: AmqpServer, accepted: AmqpSocket, client: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         client.sendall(b"GET / HTTP/1.1\r\n\r\n")
         while await loop.sock_recv(client, 4_096):
@@ -87,7 +89,7 @@ def test_a_client_may_finish_what_it_was_saying_when_it_is_told_to_go(monkeypatc
 
 
 def test_a_client_that_does_not_read_gets_no_more_until_it_does() -> None:
-    async def scenario(server: AmqpServer, accepted: Socket, client: socket.socket) -> None:
+    async def scenario(server: AmqpServer, accepted: AmqpSocket, client: socket.socket) -> None:
         assert accepted._transport is not None
         (connection,) = server.hub.connections
         accepted._transport.write(bytes(32 << 20))
@@ -104,7 +106,7 @@ def test_a_client_that_does_not_read_gets_no_more_until_it_does() -> None:
 def test_a_client_that_still_reads_has_the_whole_time_of_a_drain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(amqp_server, "DRAIN_IDLE_S", 0.01)
 
-    async def scenario(server: AmqpServer, accepted: Socket, client: socket.socket) -> None:
+    async def scenario(server: AmqpServer, accepted: AmqpSocket, client: socket.socket) -> None:
         assert accepted._transport is not None
         loop, size = asyncio.get_running_loop(), 32 << 20
         accepted._transport.write(bytes(size))
@@ -122,10 +124,10 @@ def test_a_client_that_still_reads_has_the_whole_time_of_a_drain(monkeypatch: py
 
 
 def test_a_job_that_fails_is_logged_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(server: AmqpServer, accepted: Socket, client: socket.socket) -> None:
+    async def scenario(server: AmqpServer, accepted: AmqpSocket, client: socket.socket) -> None:
         done: list[object] = []
-        server.hub.elsewhere(lambda: 1 // 0, done.append)
-        server.hub.elsewhere(lambda: "second", done.append)
+        server.hub.in_thread(lambda: 1 // 0, done.append)
+        server.hub.in_thread(lambda: "second", done.append)
         await until(lambda: done and "job failed" in caplog.text)
         assert done == ["second"]
         client.sendall(PROTOCOL_HEADER)
@@ -136,13 +138,13 @@ def test_a_job_that_fails_is_logged_and_nothing_else(caplog: pytest.LogCaptureFi
 
 
 def test_other_threads_may_ask_for_jobs() -> None:
-    async def scenario(server: AmqpServer, accepted: Socket, client: socket.socket) -> None:
+    async def scenario(server: AmqpServer, accepted: AmqpSocket, client: socket.socket) -> None:
         asyncio.get_running_loop().set_debug(True)  # the loop refuses calls of other threads
         finished: list[threading.Thread] = []
 
         def ask() -> None:
             for _ in range(JOBS):
-                server.hub.elsewhere(lambda: None, lambda _: finished.append(threading.current_thread()))
+                server.hub.in_thread(lambda: None, lambda _: finished.append(threading.current_thread()))
                 time.sleep(0)
 
         await asyncio.to_thread(ask)
@@ -153,12 +155,12 @@ def test_other_threads_may_ask_for_jobs() -> None:
 
 
 def test_what_is_said_outside_of_a_turn_is_written_soon() -> None:
-    async def scenario(server: AmqpServer, accepted: Socket, client: socket.socket) -> None:
+    async def scenario(server: AmqpServer, accepted: AmqpSocket, client: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         server._sweep.cancel()
         (connection,) = server.hub.connections
         for _ in range(2):
-            with server.hub.guard:
+            with server.hub.runtime:
                 connection.outlet.heartbeat()
                 connection.outlet.note()
             async with asyncio.timeout(PATIENCE_S):
@@ -174,9 +176,9 @@ def test_a_client_may_be_sent_away_at_every_moment_of_its_coming(
 ) -> None:
     async def scenario() -> None:
         with leveret.open() as broker, socket.create_server(("127.0.0.1", 0)) as bound:
-            with broker.guard as core:
+            with broker.runtime as core:
                 access = Access(core, default_user=None)
-            server = AmqpServer(broker.guard, access, Limits(), Admission(10, 10, 10))
+            server = AmqpServer(broker.runtime, access, AmqpLimits(), ConnectionBudget(10, 10, 10))
             with socket.create_connection(bound.getsockname()) as client:
                 accepted, (host, port) = bound.accept()
                 server._accepted(None, accepted, host, port)

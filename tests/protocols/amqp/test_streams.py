@@ -404,7 +404,7 @@ def test_a_producer_without_a_number_is_refused(client: Client) -> None:
 def test_a_message_goes_to_queues_and_streams_alike(client: Client) -> None:
     declare(client)
     client.call(QueueDeclare("q", durable=True), QueueDeclareOk)
-    with client.world.broker.guard as core:
+    with client.world.broker.runtime as core:
         for name in ("s", "q"):
             core.bind("/", "amq.fanout", name)
     publish(client, "both", exchange="amq.fanout", key="k")
@@ -439,7 +439,7 @@ def test_a_consumer_that_is_behind_goes_on_at_the_oldest_record(world: World, cl
     assert bodies(client) == ["0"]
     for number in range(1, 100):
         publish(client, f"{number} " + "." * 100)
-    world.broker.guard.streams.retain(world.clock.now_ms())
+    world.broker.runtime.streams.retain(world.clock.now_ms())
     first = world.broker.stream("s").earliest()
     offsets = []
     for tag in range(1, 100):
@@ -455,11 +455,11 @@ def test_a_consumer_that_is_behind_goes_on_at_the_oldest_record(world: World, cl
 def test_a_paused_stream_waits(world: World, client: Client) -> None:
     declare(client)
     consume(client, x_stream_offset="first")
-    with world.broker.guard as core:
+    with world.broker.runtime as core:
         core.pause_queue(core.topology.vhost("/").queues["s"], True)
     publish(client, "a")
     assert bodies(client) == []
-    with world.broker.guard as core:
+    with world.broker.runtime as core:
         core.pause_queue(core.topology.vhost("/").queues["s"], False)
     assert bodies(client) == ["a"]
 
@@ -469,8 +469,8 @@ def test_nobody_waits_for_a_slow_disk_under_the_lock(world: World, monkeypatch: 
     declare(client, x_stream_max_segment_size_bytes=1 << 10)
     publish(client, *[f"{number} " + "." * 400 for number in range(20)])
     slow: list[tuple[Callable[[], None], Callable[[None], None]]] = []
-    monkeypatch.setattr(world.hub, "elsewhere", lambda job, done: slow.append((job, done)))
-    (recorder,) = world.broker.guard.streams
+    monkeypatch.setattr(world.hub, "in_thread", lambda job, done: slow.append((job, done)))
+    (recorder,) = world.broker.runtime.streams
     monkeypatch.setattr(type(recorder.logs[0].disk), "is_cached", lambda *place: False)
     consume(client, x_stream_offset="first")
     found = []

@@ -20,13 +20,13 @@ def test_old_records_in_a_database_are_fetched_elsewhere(store_url: str, monkeyp
     first.close()
     second = World(path=store_url)
     fetched = []
-    elsewhere = second.hub.elsewhere
+    in_thread = second.hub.in_thread
 
     def fetch(job: Any, done: Any) -> None:
         fetched.append(job)
-        elsewhere(job, done)
+        in_thread(job, done)
 
-    monkeypatch.setattr(second.hub, "elsewhere", fetch)
+    monkeypatch.setattr(second.hub, "in_thread", fetch)
     client = second.client()
     consume(client, x_stream_offset="first")
     assert bodies(client) == sent

@@ -132,7 +132,7 @@ def test_a_missing_exchange_is_noticed_at_once(tx: Client) -> None:
 
 def test_a_queue_deleted_meanwhile_does_not_stop_the_commit(tx: Client) -> None:
     tx.publish()
-    with tx.world.broker.guard as core:
+    with tx.world.broker.runtime as core:
         core.delete_queue(core.topology.vhost("/").queue("q"))
     tx.call(TxCommit(), TxCommitOk)
 

@@ -7,9 +7,9 @@ import pytest
 
 from leveret.core.properties import Properties, encode_header
 from leveret.protocols.amqp.codec import encode
-from leveret.protocols.amqp.limits import Limits
+from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.protocols.amqp.methods import BasicPublish, ConnectionClose
-from leveret.protocols.amqp.state import State
+from leveret.protocols.amqp.state import ConnectionState
 from tests.protocols.amqp.client import Client, World
 
 SIZE = 100_000
@@ -18,7 +18,7 @@ PIECE = 90_000
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    world = World(Limits(message_bytes_max=SIZE))
+    world = World(AmqpLimits(message_bytes_max=SIZE))
     yield world
     world.close()
 
@@ -67,4 +67,4 @@ def test_headers_without_a_body_have_the_same_limit(world: World) -> None:
         client.send_bytes(frame(1, channel, encode(BasicPublish("", "q"))) + frame(2, channel, header))
         assert client.nothing()
     client.open_channel(7)
-    assert client.connection.state is State.CLOSING
+    assert client.connection.state is ConnectionState.CLOSING

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from leveret.core.errors import StoreUnreachable
-from leveret.protocols.amqp.limits import Limits
+from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.protocols.amqp.methods import (
     BasicAck,
     BasicConsume,
@@ -30,7 +30,7 @@ DEAD_LETTERS = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     """A hub on files, with next to no cache."""
-    made = World(Limits(blob_bytes=1_024), str(tmp_path), cache_bytes=1, blob_bytes=1_024)
+    made = World(AmqpLimits(blob_bytes=1_024), str(tmp_path), cache_bytes=1, blob_bytes=1_024)
     yield made
     made.close()
 
@@ -94,7 +94,7 @@ def test_a_store_that_is_away_is_no_fault_of_ours(
     def away(*arguments: object) -> None:
         raise StoreUnreachable("try again later")
 
-    monkeypatch.setattr(world.broker.guard, "dispatch", away)
+    monkeypatch.setattr(world.broker.runtime, "dispatch", away)
     client.send(BasicConsume("q", "c"))
     assert [record.levelname for record in caplog.records if "waits for the store" in record.message] == ["WARNING"]
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
@@ -111,7 +111,7 @@ def test_who_is_lost_leaves_nothing_although_something_fails(
     client.call(BasicGet("q"), BasicGetOk)
     client.call(TxSelect(), TxSelectOk)
     client.publish(body=bytes(2_048))
-    monkeypatch.setattr(world.broker.guard.large, "drop_unused", None)
+    monkeypatch.setattr(world.broker.runtime.large, "drop_unused", None)
     world.hub.lost(client.connection)
     assert depth(world, "q") == 1
     assert "mine" not in world.core.topology.vhost("/").queues

@@ -18,7 +18,7 @@ def crowded(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Itera
     """The console of a server with many queues, one of which is full."""
     server = ServerProcess(tmp_path_factory.mktemp("crowded"))
     with leveret.open(server.data, sync="never") as broker:
-        with broker.guard as core:
+        with broker.runtime as core:
             for number in range(QUEUES):
                 core.declare_queue("/", f"tenant-{number % 1_000:03d}.jobs-{number:06d}", {}, durable=True)
         broker.queue("tenant-777.jobs-077777").send_many([b"job"] * 7)

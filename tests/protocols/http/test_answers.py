@@ -9,9 +9,9 @@ from unittest.mock import patch
 import pytest
 
 from leveret.core.errors import AccessRefused, QueueNotFound
-from leveret.protocols.http.limits import Limits
+from leveret.protocols.http.limits import HttpLimits
 from leveret.protocols.http.request import Refusal, Request
-from leveret.protocols.http.response import Response, Stream, json_response
+from leveret.protocols.http.response import Response, Streamed, json_response
 from tests.protocols.http.world import World
 from tests.waiting import PATIENCE_S
 
@@ -114,7 +114,7 @@ def test_a_server_that_cannot_make_any_answer_closes(path: str, caplog: pytest.L
 
 
 def test_a_stream_is_chunked() -> None:
-    with World(lambda request: Stream(numbers(100), "text/plain")) as world:
+    with World(lambda request: Streamed(numbers(100), "text/plain")) as world:
         client = world.connect()
         for _ in range(2):
             answer = client.request("GET /")
@@ -125,21 +125,21 @@ def test_a_stream_is_chunked() -> None:
 
 
 def test_a_stream_of_known_length_is_not() -> None:
-    with World(lambda request: Stream(numbers(10), length=100)) as world:
+    with World(lambda request: Streamed(numbers(10), length=100)) as world:
         answer = world.connect().request("GET /")
         assert (len(answer.body), answer.headers["content-length"]) == (100, "100")
 
 
 def test_a_stream_to_an_old_client_ends_with_the_connection() -> None:
-    with World(lambda request: Stream(numbers(10))) as world:
+    with World(lambda request: Streamed(numbers(10))) as world:
         client = world.connect()
         client.send(b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
         assert len(client.answer().body) == 100
 
 
 def test_a_stream_may_come_out_of_a_coroutine() -> None:
-    async def later(request: Request) -> Stream:
-        return Stream(numbers(3))
+    async def later(request: Request) -> Streamed:
+        return Streamed(numbers(3))
 
     with World(later) as world:
         client = world.connect()
@@ -151,7 +151,10 @@ def test_a_stream_that_fails_is_cut_off() -> None:
         yield b"some"
         raise ZeroDivisionError
 
-    with World(lambda request: Stream(failing())) as world, pytest.raises((EOFError, ConnectionResetError, ValueError)):
+    with (
+        World(lambda request: Streamed(failing())) as world,
+        pytest.raises((EOFError, ConnectionResetError, ValueError)),
+    ):
         world.connect().request("GET /")
 
 
@@ -168,7 +171,7 @@ def test_a_stream_waits_for_its_reader_and_ends_with_it() -> None:
         finally:
             ended.set()
 
-    with World(lambda request: Stream(endless())) as world:
+    with World(lambda request: Streamed(endless())) as world:
         client = world.connect()
         client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         assert client.socket.recv(1) == b"H"
@@ -183,7 +186,7 @@ def test_a_reader_that_stops_is_closed() -> None:
         while True:
             yield b"x" * 100_000
 
-    with World(lambda request: Stream(endless()), Limits(write_s=0.05)) as world:
+    with World(lambda request: Streamed(endless()), HttpLimits(write_s=0.05)) as world:
         client = world.connect()
         client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         assert client.socket.recv(1) == b"H"
@@ -212,7 +215,7 @@ def test_too_many_requests_at_once_are_refused_after_the_first_ones() -> None:
         await asyncio.sleep(0.01)
         return Response(200)
 
-    with World(slow, Limits(pipelined_max=3)) as world:
+    with World(slow, HttpLimits(pipelined_max=3)) as world:
         client = world.connect()
         client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 20)
         assert [client.answer().status for _ in range(5)] == [200] * 4 + [429]

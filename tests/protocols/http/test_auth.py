@@ -11,7 +11,7 @@ from leveret.clock import SystemClock
 from leveret.protocols.http.auth import Auth
 from leveret.protocols.http.cors import cross_origin
 from leveret.protocols.http.problem import problem
-from leveret.protocols.http.request import Peer, Refusal, Request
+from leveret.protocols.http.request import HttpPeer, Refusal, Request
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.http.server import Answer, Handler
 from leveret.protocols.http.throttle import Throttle
@@ -32,7 +32,7 @@ CHEAP = Cost(n=2, r=1, p=1)
 def access(monkeypatch: pytest.MonkeyPatch) -> Iterator[Access]:
     monkeypatch.setattr(failures, "DELAYS_MS", (50, 50))
     with leveret.open() as broker:
-        with broker.guard as core:
+        with broker.runtime as core:
             made = Access(core, cost=CHEAP)
             made.add_user("alice", hash_password("right", CHEAP), ["monitoring"])
         yield made
@@ -42,11 +42,11 @@ def basic(text: str) -> str:
     return "Basic " + base64.b64encode(text.encode()).decode()
 
 
-def request(authorization: str | None = None, peer: Peer | None = None, **headers: str) -> Request:
+def request(authorization: str | None = None, peer: HttpPeer | None = None, **headers: str) -> Request:
     lines = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
     if authorization is not None:
         lines[b"authorization"] = authorization.encode()
-    return Request("GET", b"/x", lines, peer or Peer("127.0.0.1", 1))
+    return Request("GET", b"/x", lines, peer or HttpPeer("127.0.0.1", 1))
 
 
 def identify(auth: Auth, asked: Request) -> Identity:
@@ -114,9 +114,9 @@ def test_a_web_token_is_verified_elsewhere_and_recalled(access: Access) -> None:
 
 
 def test_secrets_come_by_tls_or_from_this_machine(access: Access) -> None:
-    far = Peer("192.0.2.1", 1)
+    far = HttpPeer("192.0.2.1", 1)
     assert refusal(Auth(access, SystemClock()), request(basic("alice:right"), far)) == 403
-    assert identify(Auth(access, SystemClock()), request(basic("alice:right"), Peer("192.0.2.1", 1, tls=True)))
+    assert identify(Auth(access, SystemClock()), request(basic("alice:right"), HttpPeer("192.0.2.1", 1, tls=True)))
     assert identify(Auth(access, SystemClock(), secrets_in_clear=True), request(basic("alice:right"), far))
     assert refusal(Auth(access, SystemClock(), secrets_in_clear=True), request(basic("guest:guest"), far)) == 401
 
@@ -163,7 +163,7 @@ def test_too_many_requests_are_told_to_wait(access: Access) -> None:
     with pytest.raises(Refusal) as refused:
         handler(request())
     assert refused.value.headers == (("Retry-After", "2"),)
-    assert _status(handler, request(peer=Peer("127.0.0.2", 1))) == 200
+    assert _status(handler, request(peer=HttpPeer("127.0.0.2", 1))) == 200
     known = request()
     known.identity = Identity("alice")
     assert _status(handler, known) == 200
@@ -218,7 +218,7 @@ def test_without_origins_nothing_is_said() -> None:
 
 # Client certificates
 
-ANNS = Peer("192.0.2.7", 1, tls=True, certificate_name="alice")
+ANNS = HttpPeer("192.0.2.7", 1, tls=True, certificate_name="alice")
 ALICE = Identity("alice", frozenset({"monitoring"}))
 CHROME = {"user_agent": "Mozilla/5.0 (X11; Linux x86_64)", "host": "broker:15671"}
 
@@ -250,18 +250,18 @@ def test_certificates_are_no_identity_unless_an_option_says_so(access: Access) -
 @pytest.mark.parametrize(
     "peer",
     [
-        Peer("192.0.2.7", 1, tls=True),
-        Peer("192.0.2.7", 1, tls=True, certificate_name="mallory"),
-        Peer("192.0.2.7", 1, tls=True, certificate_name=""),
-        Peer("192.0.2.7", 1, tls=True, certificate_name="guest"),
+        HttpPeer("192.0.2.7", 1, tls=True),
+        HttpPeer("192.0.2.7", 1, tls=True, certificate_name="mallory"),
+        HttpPeer("192.0.2.7", 1, tls=True, certificate_name=""),
+        HttpPeer("192.0.2.7", 1, tls=True, certificate_name="guest"),
     ],
 )
-def test_certificates_of_no_user_and_of_guest_from_elsewhere_are_refused(access: Access, peer: Peer) -> None:
+def test_certificates_of_no_user_and_of_guest_from_elsewhere_are_refused(access: Access, peer: HttpPeer) -> None:
     assert refusal(certified(access), request(None, peer)) == 401
 
 
 def test_the_certificate_of_guest_counts_on_this_machine(access: Access) -> None:
-    here = Peer("127.0.0.1", 1, tls=True, certificate_name="guest")
+    here = HttpPeer("127.0.0.1", 1, tls=True, certificate_name="guest")
     assert identify(certified(access), request(None, here)).user == "guest"
 
 

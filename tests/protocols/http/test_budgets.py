@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from leveret.protocols.http import reserved
-from leveret.protocols.http.limits import Limits
+from leveret.protocols.http.limits import HttpLimits
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.http.server import Answer
-from leveret.protocols.net.admission import Admission
+from leveret.protocols.net.admission import ConnectionBudget
 from leveret.security.server_tls import ServerTls
 from leveret.security.tls import Certificates
 from tests.protocols.http.world import Client, World
@@ -44,7 +44,7 @@ class Full(World):
     """A server whose budget is small."""
 
     def __init__(self, *limits: int, reserve_max: int = 0, **more: object) -> None:
-        self.admission = Admission(*limits, reserve_max=reserve_max)
+        self.admission = ConnectionBudget(*limits, reserve_max=reserve_max)
         super().__init__(guarded, admission=self.admission, is_health=is_health, **more)  # type: ignore[arg-type]
 
     def users(self, count: int) -> list[Client]:
@@ -119,7 +119,7 @@ def test_slots_of_connections_that_are_evicted_in_their_tls_handshake_are_given_
     certificates = Certificates(str(identity.cert), str(identity.key))
     context = ssl.create_default_context(cafile=str(authority.cert))
     context.check_hostname = False
-    with Full(100, 100, 3, tls=ServerTls(certificates), limits=Limits(handshake_s=60)) as world:
+    with Full(100, 100, 3, tls=ServerTls(certificates), limits=HttpLimits(handshake_s=60)) as world:
         silent = [world.connect() for _ in range(5)]
         for each in silent[2:]:
             each.send(b"\x16\x03\x01\x02\x00\x01")  # the beginning of a ClientHello

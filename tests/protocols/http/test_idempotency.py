@@ -9,8 +9,8 @@ import pytest
 
 import leveret
 from leveret.protocols.http.idempotency import ANSWER_BYTES_MAX, KEY_HEADER, Idempotency
-from leveret.protocols.http.request import Peer, Refusal, Request
-from leveret.protocols.http.response import Response, Stream, json_response
+from leveret.protocols.http.request import HttpPeer, Refusal, Request
+from leveret.protocols.http.response import Response, Streamed, json_response
 from leveret.protocols.http.router import Answer
 from leveret.runtime.shared.answers import CLAIM_MS, KEPT_MS, Answers
 from leveret.runtime.shared.keys import hashed
@@ -32,7 +32,7 @@ class Deed:
 def request(key: str = "k", body: bytes = b"{}", user: str = "bob", line: str = "POST /a?vhost=x") -> Request:
     """A request of somebody."""
     method, target = line.split(" ")
-    made = Request(method, target.encode(), {KEY_HEADER: key.encode()}, Peer("127.0.0.1", 1))
+    made = Request(method, target.encode(), {KEY_HEADER: key.encode()}, HttpPeer("127.0.0.1", 1))
     made.body = body
     made.identity = Identity(user, frozenset())
     return made
@@ -151,7 +151,7 @@ def refuse(count: int) -> Response:
         refuse,
         lambda count: Response(500),
         lambda count: Response(200, bytes(ANSWER_BYTES_MAX + 1)),
-        lambda count: Stream(parts()),
+        lambda count: Streamed(parts()),
     ],
     ids=["refused", "failed", "too large", "in parts"],
 )

@@ -5,12 +5,12 @@ import threading
 
 import pytest
 
-from leveret.protocols.http.connection import Connection
-from leveret.protocols.http.limits import Limits
-from leveret.protocols.net.admission import Admission
+from leveret.protocols.http.connection import HttpConnection
+from leveret.protocols.http.limits import HttpLimits
+from leveret.protocols.net.admission import ConnectionBudget
 from tests.protocols.http.world import Client, World
 
-LIMITS = Limits(target_bytes_max=100, headers_max=10, head_bytes_max=1_000, body_bytes_max=1_000)
+LIMITS = HttpLimits(target_bytes_max=100, headers_max=10, head_bytes_max=1_000, body_bytes_max=1_000)
 POST = b"POST / HTTP/1.1\r\nHost: x\r\n"
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 
@@ -131,7 +131,7 @@ def test_slow_headers_and_bodies_are_refused() -> None:
         head, body = world.connect(), world.connect()
         assert [each.request("GET /").status for each in (head, body)] == [200, 200]
         # Not before: a client that has said nothing yet is closed without a word.
-        world.server.limits = Limits(head_s=0.05, body_s=0.05)
+        world.server.limits = HttpLimits(head_s=0.05, body_s=0.05)
         head.send(b"GET / HTTP/1.1\r\nHost:")
         body.send(POST + b"Content-Length: 10\r\n\r\nabc")
         assert [head.answer().status, body.answer().status] == [408, 408]
@@ -140,12 +140,12 @@ def test_slow_headers_and_bodies_are_refused() -> None:
 
 
 def test_a_client_that_says_nothing_is_closed() -> None:
-    with World(limits=Limits(head_s=0.05)) as world:
+    with World(limits=HttpLimits(head_s=0.05)) as world:
         assert world.connect().is_closed()
 
 
 def test_slow_clients_make_room_for_good_ones() -> None:
-    with World(admission=Admission(1_000, 1_000, 20)) as world:
+    with World(admission=ConnectionBudget(1_000, 1_000, 20)) as world:
         slow = [world.connect() for _ in range(60)]
         for client in slow:
             client.send(b"GET / HTTP/1.1\r\nX: ")
@@ -155,13 +155,13 @@ def test_slow_clients_make_room_for_good_ones() -> None:
 
 
 def test_a_connection_that_is_closed_while_it_opens_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Connection.connection_made
+    made = HttpConnection.connection_made
 
-    def made_too_late(connection: Connection, transport: asyncio.BaseTransport) -> None:
+    def made_too_late(connection: HttpConnection, transport: asyncio.BaseTransport) -> None:
         made(connection, transport)
         world.server.close(connection)
 
     with World() as world:
-        monkeypatch.setattr(Connection, "connection_made", made_too_late)
+        monkeypatch.setattr(HttpConnection, "connection_made", made_too_late)
         assert world.connect().is_closed()
         world.until(lambda: len(world.server) == 0)

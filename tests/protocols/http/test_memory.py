@@ -8,9 +8,9 @@ import pytest
 
 from leveret.protocols.http.budget import Budget
 from leveret.protocols.http.connection import NO_MEMORY
-from leveret.protocols.http.limits import Limits
-from leveret.protocols.http.reader import Reader
-from leveret.protocols.http.request import Peer, Refusal, Request
+from leveret.protocols.http.limits import HttpLimits
+from leveret.protocols.http.reader import RequestReader
+from leveret.protocols.http.request import HttpPeer, Refusal, Request
 from leveret.protocols.http.response import Admitted, Response
 from tests.protocols.http.world import Client, World
 
@@ -111,14 +111,14 @@ def test_what_waits_is_refused_when_there_is_no_memory() -> None:
 
 @pytest.mark.parametrize("ending", ["refused", "lost", "too large", "late"])
 def test_an_unfinished_body_is_let_go_of(ending: str) -> None:
-    with World(limits=Limits(body_bytes_max=600 * KIB)) as world:
+    with World(limits=HttpLimits(body_bytes_max=600 * KIB)) as world:
         client = world.connect()
         client.send(CHUNKED + b"%x\r\n" % (500 * KIB) + b"x" * 400 * KIB)
         world.until(lambda: world.budget.request_bytes == 400 * KIB)
         if ending == "lost":
             client.close()
         elif ending == "late":
-            world.server.limits = Limits(body_s=0.01, body_s_max=0.02)
+            world.server.limits = HttpLimits(body_s=0.01, body_s_max=0.02)
             assert client.answer().status == 408
         else:
             client.send(b"x" * 100 * KIB + {"refused": b"no end", "too large": b"\r\nffffff\r\n"}[ending])
@@ -127,7 +127,7 @@ def test_an_unfinished_body_is_let_go_of(ending: str) -> None:
 
 
 def test_the_time_for_a_body_grows_with_it_and_has_an_end() -> None:
-    limits = Limits()
+    limits = HttpLimits()
     assert limits.time_for_body(0) == 30
     assert limits.time_for_body(1 << 20) == 30 + (1 << 20) / 16_384
     assert limits.time_for_body(16 << 20) == limits.time_for_body(1 << 30) == 300
@@ -137,12 +137,12 @@ def test_a_body_that_comes_slowly_is_refused_however_much_has_come() -> None:
     with World() as world:
         client = begin(world, 500 * KIB, 400 * KIB)
         world.until(lambda: world.budget.request_bytes == 400 * KIB)
-        world.server.limits = Limits(body_s=0.01, body_bytes_per_s=1, body_s_max=0.05)
+        world.server.limits = HttpLimits(body_s=0.01, body_bytes_per_s=1, body_s_max=0.05)
         assert client.answer().status == 408
 
 
 def test_tiny_chunks_take_no_more_than_their_bytes() -> None:
-    reader = Reader(Limits(), Peer("127.0.0.1", 1), lambda request, keep_alive: None)
+    reader = RequestReader(HttpLimits(), HttpPeer("127.0.0.1", 1), lambda request, keep_alive: None)
     reader.feed(CHUNKED)
     part = b"2\r\nxy\r\n" * 1_000
     tracemalloc.start()

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leveret.protocols.http.limits import Limits
-from leveret.protocols.http.reader import Reader, nesting
-from leveret.protocols.http.request import Peer, Refusal, Request
+from leveret.protocols.http.limits import HttpLimits
+from leveret.protocols.http.reader import RequestReader, nesting
+from leveret.protocols.http.request import HttpPeer, Refusal, Request
 
-LIMITS = Limits(target_bytes_max=200, headers_max=20, head_bytes_max=2_000, body_bytes_max=2_000)
+LIMITS = HttpLimits(target_bytes_max=200, headers_max=20, head_bytes_max=2_000, body_bytes_max=2_000)
 Seen = list[tuple[str, bytes, dict[bytes, bytes], bytes, bool]]
 
 names = st.sampled_from([b"A", b"x-long-name", b"Cookie", b"Accept"])
@@ -53,7 +53,7 @@ def read(pieces: list[bytes]) -> tuple[Seen, int | None]:
         headers = {name: value for name, value in request.headers.items() if name != b"upgrade"}
         seen.append((request.method, request.target, headers, request.body, keep_alive))
 
-    reader = Reader(LIMITS, Peer("127.0.0.1", 1), received)
+    reader = RequestReader(LIMITS, HttpPeer("127.0.0.1", 1), received)
     try:
         for piece in pieces:
             reader.feed(piece)

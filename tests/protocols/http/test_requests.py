@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from leveret.protocols.http.limits import Limits
-from leveret.protocols.http.request import Peer, Refusal, Request
+from leveret.protocols.http.limits import HttpLimits
+from leveret.protocols.http.request import HttpPeer, Refusal, Request
 from leveret.protocols.http.response import Response, json_response
 from leveret.security.server_tls import ServerTls
 from leveret.security.tls import Certificates
@@ -18,7 +18,7 @@ from tests.server.certificates import Authority
 def request(target: bytes, body: bytes = b"", **headers: str) -> Request:
     """A request in memory."""
     made = Request(
-        "GET", target, {name.encode(): value.encode() for name, value in headers.items()}, Peer("127.0.0.1", 1)
+        "GET", target, {name.encode(): value.encode() for name, value in headers.items()}, HttpPeer("127.0.0.1", 1)
     )
     made.body = body
     return made
@@ -183,12 +183,12 @@ def test_a_query_that_is_ambiguous_or_too_long_or_no_text_is_refused(query: byte
 
 
 def test_the_media_type_has_no_parameters() -> None:
-    made = Request("POST", b"/", {b"content-type": b"Application/JSON; charset=utf-8"}, Peer("127.0.0.1", 1))
+    made = Request("POST", b"/", {b"content-type": b"Application/JSON; charset=utf-8"}, HttpPeer("127.0.0.1", 1))
     assert made.media_type == "application/json"
 
 
 def test_an_idle_connection_is_closed() -> None:
-    with World(limits=Limits(idle_s=0.1)) as world:
+    with World(limits=HttpLimits(idle_s=0.1)) as world:
         client = world.connect()
         assert client.request("GET /").status == 200
         assert client.is_closed()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.protocols.http.request import Peer, Refusal, Request
+from leveret.protocols.http.request import HttpPeer, Refusal, Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.http.router import Endpoint, Router
 
@@ -30,7 +30,7 @@ ROUTER = Router(
 
 
 def ask(method: str, target: str) -> Response:
-    answer = ROUTER(Request(method, target.encode(), {}, Peer("127.0.0.1", 1)))
+    answer = ROUTER(Request(method, target.encode(), {}, HttpPeer("127.0.0.1", 1)))
     assert isinstance(answer, Response)
     return answer
 

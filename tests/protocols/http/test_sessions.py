@@ -12,7 +12,7 @@ import pytest
 import leveret
 from leveret.clock import ManualClock
 from leveret.protocols.http import sessions
-from leveret.protocols.http.request import Peer, Refusal, Request
+from leveret.protocols.http.request import HttpPeer, Refusal, Request
 from leveret.protocols.http.sessions import AGE_MS_MAX, COOKIE, IDLE_MS_MAX, Sessions, cookie, cookie_line, cookie_name
 from leveret.security.access import Access
 from leveret.security.authentication import identity_of
@@ -25,7 +25,7 @@ CHEAP = Cost(n=2, r=1, p=1)
 @pytest.fixture
 def access() -> Iterator[Access]:
     with leveret.open() as broker:
-        with broker.guard as core:
+        with broker.runtime as core:
             made = Access(core, cost=CHEAP)
             made.add_user("alice", hash_password("right", CHEAP), ["monitoring"])
         yield made
@@ -45,7 +45,7 @@ def asked(key: str, method: str = "GET", token: str | None = None) -> Request:
     headers = {b"cookie": f"other=1; {COOKIE}={key}; last=2".encode()}
     if token is not None:
         headers[b"x-csrf-token"] = token.encode()
-    return Request(method, b"/x", headers, Peer("127.0.0.1", 1))
+    return Request(method, b"/x", headers, HttpPeer("127.0.0.1", 1))
 
 
 def test_a_session_is_somebody_with_his_tags(logins: Sessions, access: Access) -> None:
@@ -158,7 +158,7 @@ def test_a_cookie_that_was_changed_is_none(part: int, logins: Sessions, access: 
 
 
 def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites() -> None:
-    by_tls = Request("POST", b"/x", {}, Peer("127.0.0.1", 1, tls=True))
+    by_tls = Request("POST", b"/x", {}, HttpPeer("127.0.0.1", 1, tls=True))
     name, line = cookie_line("abc", by_tls)
     assert name == "Set-Cookie"
     assert {"HttpOnly", "SameSite=Strict", "Secure", "Path=/"} <= set(line.split("; "))
@@ -179,12 +179,12 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites() -> None:
     ],
 )
 def test_each_port_of_a_host_has_a_cookie_of_its_own(host: str, name: str) -> None:
-    sent = Request("GET", b"/x", {b"host": host.encode(), b"cookie": f"{name}=abc".encode()}, Peer("127.0.0.1", 1))
+    sent = Request("GET", b"/x", {b"host": host.encode(), b"cookie": f"{name}=abc".encode()}, HttpPeer("127.0.0.1", 1))
     assert (cookie_name(sent), cookie(sent)) == (name, "abc")
 
 
 def test_a_request_without_the_cookie_has_none() -> None:
-    assert cookie(Request("GET", b"/", {}, Peer("127.0.0.1", 1))) == ""
+    assert cookie(Request("GET", b"/", {}, HttpPeer("127.0.0.1", 1))) == ""
 
 
 def external(**changes: Any) -> Identity:

@@ -12,11 +12,11 @@ import uvloop
 
 from leveret.clock import SystemClock
 from leveret.protocols.http.budget import Budget
-from leveret.protocols.http.limits import Limits
+from leveret.protocols.http.limits import HttpLimits
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.http.server import Handler, HttpServer
-from leveret.protocols.net.admission import Admission
+from leveret.protocols.net.admission import ConnectionBudget
 from leveret.protocols.net.listener import bind
 from leveret.security.server_tls import ServerTls
 from tests.waiting import PATIENCE_S
@@ -100,16 +100,16 @@ class World:
     def __init__(
         self,
         handler: Handler = hello,
-        limits: Limits | None = None,
-        admission: Admission | None = None,
+        limits: HttpLimits | None = None,
+        admission: ConnectionBudget | None = None,
         tls: ServerTls | None = None,
         is_health: Callable[[Request], bool] = lambda request: False,
         budget: Budget | None = None,
         admits: bool = False,
     ) -> None:
         self._handler = handler
-        self._limits = limits or Limits()
-        self._admission = admission or Admission(1_000, 1_000, 1_000)
+        self._limits = limits or HttpLimits()
+        self._admission = admission or ConnectionBudget(1_000, 1_000, 1_000)
         self._tls = tls
         self._is_health = is_health
         self.budget = budget or Budget()

@@ -165,7 +165,7 @@ def test_a_directory_that_holds_such_values_already_opens_and_lists(
         # What versions before these checks wrote.
         old.setattr(jsonable, "_checked_decimal", lambda value: value)
         old.setattr(jsonable, "_checked_time", lambda value: value)
-        with leveret.open(str(server.data)) as broker, broker.guard as core:
+        with leveret.open(str(server.data)) as broker, broker.runtime as core:
             core.declare_queue("/", "old", poison)
             core.declare_exchange("/", "old", "headers", arguments=poison)
             core.bind("/", "old", "old", "k", poison)

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import leveret
-from leveret.protocols.http.request import Peer, Request
-from leveret.protocols.http.response import Response, Stream
+from leveret.protocols.http.request import HttpPeer, Request
+from leveret.protocols.http.response import Response, Streamed
 from leveret.protocols.management import listing, queues
-from leveret.protocols.management.call import Call
-from leveret.protocols.management.context import Site
+from leveret.protocols.management.call import ManagementCall
+from leveret.protocols.management.context import AdminContext
 from leveret.protocols.management.rates import Rates
 from leveret.protocols.management.refusals import BadRequest
 from tests.protocols.management.scene import VHOST, Api
@@ -26,16 +26,18 @@ NAMES = st.lists(st.text("abAB.", max_size=4), max_size=30)
 
 def asked(query: str, rows: list[dict[str, Any]], keys: Mapping[str, listing.Key] = listing.NO_KEYS) -> Any:
     """What a list answers to a query."""
-    call = Call(Request("GET", f"/api/x?{query}".encode(), {}, Peer("127.0.0.1", 1)), cast("Site", None))
+    call = ManagementCall(
+        Request("GET", f"/api/x?{query}".encode(), {}, HttpPeer("127.0.0.1", 1)), cast("AdminContext", None)
+    )
     answer = listing.listed(call, rows, keys=keys)
-    if not isinstance(answer, Response | Stream):
+    if not isinstance(answer, Response | Streamed):
         answer = asyncio.run(cast("Any", answer))
-    if isinstance(answer, Stream):
+    if isinstance(answer, Streamed):
         answer = Response(body=asyncio.run(collected(answer)))
     return json.loads(cast("Response", answer).body)
 
 
-async def collected(stream: Stream) -> bytes:
+async def collected(stream: Streamed) -> bytes:
     return b"".join([part async for part in stream.parts])
 
 
@@ -71,13 +73,13 @@ def test_the_keys_of_queues_are_what_their_rows_say() -> None:
         queue = broker.queue("orders")
         queue.send_many([b"1", b"22", b"333"])
         assert queue.receive()
-        rates = Rates(broker.guard, dict)
+        rates = Rates(broker.runtime, dict)
         for _ in range(2):
             asyncio.run(rates.sample())
-        site = cast("Site", SimpleNamespace(rates=rates, process=SimpleNamespace(node="here"), shard=None))
-        with broker.guard as core:
-            row = queues.shown(site, core, queue.core, None, None)
-            for column, key in queues.sort_keys(site).items():
+        context = cast("AdminContext", SimpleNamespace(rates=rates, process=SimpleNamespace(node="here"), shard=None))
+        with broker.runtime as core:
+            row = queues.shown(context, core, queue.core, None, None)
+            for column, key in queues.sort_keys(context).items():
                 assert key(queue.core) == listing.at(row, column.split(".")), column
 
 
@@ -125,13 +127,13 @@ def test_a_long_list_comes_in_parts() -> None:
 
 
 def test_rows_that_are_gone_are_left_out() -> None:
-    call = Call(Request("GET", b"/api/x", {}, Peer("127.0.0.1", 1)), cast("Site", None))
+    call = ManagementCall(Request("GET", b"/api/x", {}, HttpPeer("127.0.0.1", 1)), cast("AdminContext", None))
     rows = list(range(2 * listing.STEP))
     answer = listing.listed(call, rows, lambda number: {"name": number} if number % 2 else None, str)
-    found = json.loads(asyncio.run(collected(cast("Stream", answer))))
+    found = json.loads(asyncio.run(collected(cast("Streamed", answer))))
     assert [row["name"] for row in found] == rows[1::2]
     gone = listing.listed(call, rows, lambda number: None, str)
-    assert json.loads(asyncio.run(collected(cast("Stream", gone)))) == []
+    assert json.loads(asyncio.run(collected(cast("Streamed", gone)))) == []
 
 
 @pytest.mark.parametrize(

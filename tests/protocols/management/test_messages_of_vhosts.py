@@ -12,7 +12,7 @@ HOME = "graves"
 
 
 @pytest.fixture(scope="module")
-def home(server: ServerProcess) -> Iterator[Api]:
+def virtual_host(server: ServerProcess) -> Iterator[Api]:
     """A virtual host in which messages died in two ways, and others are not due yet."""
     api = Api(server.ports["http"])
     api.put(f"/vhosts/{HOME}")
@@ -40,15 +40,15 @@ def publish(api: Api, queue: str, text: str, properties: object = None, exchange
 
 
 @pytest.fixture
-def stranger(home: Api, server: ServerProcess) -> Api:
+def stranger(virtual_host: Api, server: ServerProcess) -> Api:
     """Somebody who may enter, and read nothing."""
-    home.put("/users/stranger", {"password": "strangers", "tags": "management"})
-    home.put(f"/permissions/{HOME}/stranger", {"configure": "", "write": "", "read": "^mail$"})
+    virtual_host.put("/users/stranger", {"password": "strangers", "tags": "management"})
+    virtual_host.put(f"/permissions/{HOME}/stranger", {"configure": "", "write": "", "read": "^mail$"})
     return Api(server.ports["http"], "stranger", "strangers")
 
 
-def test_dead_letters_are_counted_by_queue_reason_and_origin(home: Api) -> None:
-    told = home.get(f"/dead-letters/{HOME}")
+def test_dead_letters_are_counted_by_queue_reason_and_origin(virtual_host: Api) -> None:
+    told = virtual_host.get(f"/dead-letters/{HOME}")
     groups = [(row["queue"], row["reason"], row["origin"], row["messages"]) for row in told["groups"]]
     assert groups == [("dead", "rejected", "orders", 3), ("dead", "maxlen", "mail", 1)]
     assert told["queues"] == [{"name": "dead", "messages": 5, "examined": 5}]
@@ -58,19 +58,19 @@ def test_dead_letters_are_counted_by_queue_reason_and_origin(home: Api) -> None:
     assert 0 < rejected["first_died_at"] <= rejected["last_died_at"]
 
 
-def test_scheduled_messages_come_by_their_time(home: Api) -> None:
-    told = home.get(f"/scheduled/{HOME}")
+def test_scheduled_messages_come_by_their_time(virtual_host: Api) -> None:
+    told = virtual_host.get(f"/scheduled/{HOME}")
     assert (told["total"], told["queues"], told["complete"]) == (2, [{"name": "orders", "scheduled": 2}], True)
     first, second = told["messages"]
     assert first["due_at"] < second["due_at"]
     assert (first["queue"], first["routing_key"], first["payload_bytes"]) == ("orders", "orders", len("later"))
-    assert len(home.get(f"/scheduled/{HOME}?limit=1")["messages"]) == 1
-    assert home.get(f"/scheduled/{HOME}?queue=mail")["messages"] == []
+    assert len(virtual_host.get(f"/scheduled/{HOME}?limit=1")["messages"]) == 1
+    assert virtual_host.get(f"/scheduled/{HOME}?queue=mail")["messages"] == []
 
 
 @pytest.mark.parametrize("limit", [0, TOLD_MAX + 1])
-def test_a_limit_that_cannot_be_is_refused(home: Api, limit: int) -> None:
-    assert home.call("GET", f"/scheduled/{HOME}?limit={limit}").status == 400
+def test_a_limit_that_cannot_be_is_refused(virtual_host: Api, limit: int) -> None:
+    assert virtual_host.call("GET", f"/scheduled/{HOME}?limit={limit}").status == 400
 
 
 def test_nothing_is_told_of_queues_that_one_may_not_read(stranger: Api) -> None:
@@ -78,11 +78,13 @@ def test_nothing_is_told_of_queues_that_one_may_not_read(stranger: Api) -> None:
     assert stranger.get(f"/scheduled/{HOME}")["total"] == 0
 
 
-def test_the_routing_of_a_virtual_host_is_told_as_edges(home: Api) -> None:
-    home.put(f"/exchanges/{HOME}/shop", {"type": "topic", "durable": True, "arguments": {"alternate-exchange": "lost"}})
+def test_the_routing_of_a_virtual_host_is_told_as_edges(virtual_host: Api) -> None:
+    virtual_host.put(
+        f"/exchanges/{HOME}/shop", {"type": "topic", "durable": True, "arguments": {"alternate-exchange": "lost"}}
+    )
     for key in ("a", "b"):
-        home.post(f"/bindings/{HOME}/e/shop/q/orders", {"routing_key": key})
-    told = home.get(f"/routing/{HOME}")
+        virtual_host.post(f"/bindings/{HOME}/e/shop/q/orders", {"routing_key": key})
+    told = virtual_host.get(f"/routing/{HOME}")
     edges = {(row["source"], row["destination"], row["kind"]): row for row in told["edges"]}
     assert edges.keys() == {
         ("later", "orders", "binding"),
@@ -95,15 +97,15 @@ def test_the_routing_of_a_virtual_host_is_told_as_edges(home: Api) -> None:
     assert (bound["bindings"], bound["routing_keys"]) == (2, ["a", "b"])
     types = {row["name"]: row["type"] for row in told["exchanges"]}
     assert types == {"later": "x-delayed-message", "lost": None, "shop": "topic"}
-    assert [row["source"] for row in home.get(f"/routing/{HOME}?name=mail")["edges"]] == ["mail"]
-    assert home.call("GET", f"/routing/{HOME}?name={'a' * 256}").status == 400
+    assert [row["source"] for row in virtual_host.get(f"/routing/{HOME}?name=mail")["edges"]] == ["mail"]
+    assert virtual_host.call("GET", f"/routing/{HOME}?name={'a' * 256}").status == 400
 
 
-def test_a_node_tells_what_it_keeps(home: Api) -> None:
-    node = home.get("/overview")["node"]
-    told = home.get(f"/nodes/{node}/storage")
+def test_a_node_tells_what_it_keeps(virtual_host: Api) -> None:
+    node = virtual_host.get("/overview")["node"]
+    told = virtual_host.get(f"/nodes/{node}/storage")
     assert told["journal"]["segments"] >= 1
     assert told["journal"]["log_bytes"] > 0
     assert told["streams"] == {"partitions": 0, "segments": 0, "bytes": 0}
     assert "Python" in told["versions"]
-    assert home.call("GET", "/nodes/another/storage").status == 404
+    assert virtual_host.call("GET", "/nodes/another/storage").status == 404

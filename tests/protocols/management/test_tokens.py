@@ -19,7 +19,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Api]]:
     folder: Path = tmp_path_factory.mktemp("tokens")
     server = ServerProcess(folder)
     with leveret.open(server.data) as broker:
-        with broker.guard as core:
+        with broker.runtime as core:
             access = Access(core)
             tokens = {name: access.api_keys.add("guest", each, core.now_ms)[1] for name, each in SCOPES.items()}
         broker.flush()

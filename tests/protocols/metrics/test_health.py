@@ -7,7 +7,7 @@ import pytest
 
 import leveret
 from leveret.protocols.http.health import Health
-from leveret.protocols.http.request import Peer, Request
+from leveret.protocols.http.request import HttpPeer, Request
 from leveret.protocols.http.response import Response
 from tests.protocols.metrics.scene import fetch
 from tests.server_process import ServerProcess
@@ -31,7 +31,7 @@ def test_a_server_works_without_the_redis_that_it_should_have(server: ServerProc
 
 
 def asked(health: Health) -> tuple[int, list[str]]:
-    answer = health.answer(Request("GET", b"/health/ready", {}, Peer("192.0.2.1", 1)))
+    answer = health.answer(Request("GET", b"/health/ready", {}, HttpPeer("192.0.2.1", 1)))
     assert isinstance(answer, Response)
     return answer.status, json.loads(answer.body)["reasons"]
 
@@ -39,7 +39,7 @@ def asked(health: Health) -> tuple[int, list[str]]:
 def test_a_server_that_stops_is_not_ready(tmp_path: Path) -> None:
     with leveret.open(tmp_path) as broker:
         stopping = False
-        health = Health(broker.guard, lambda: stopping, lambda: None)
+        health = Health(broker.runtime, lambda: stopping, lambda: None)
         assert asked(health) == (200, [])
         stopping = True
         assert asked(health) == (503, ["the server stops"])
@@ -47,7 +47,7 @@ def test_a_server_that_stops_is_not_ready(tmp_path: Path) -> None:
 
 def test_a_closed_broker_is_not_ready(tmp_path: Path) -> None:
     with leveret.open(tmp_path) as broker:
-        health = Health(broker.guard, lambda: False, lambda: None)
+        health = Health(broker.runtime, lambda: False, lambda: None)
     assert asked(health) == (503, ["the broker is closed"])
 
 

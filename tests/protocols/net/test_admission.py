@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leveret.config import ServerOptions
-from leveret.protocols.net.admission import RESERVE_MAX, Admission, Admissions, Crowd, Slot
+from leveret.protocols.net.admission import RESERVE_MAX, Admissions, ConnectionBudget, Crowd, Slot
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 
@@ -16,7 +16,7 @@ HERE, THERE = "192.0.2.1", "192.0.2.2"
 class Gate:
     """An admission, and which of its connections were evicted."""
 
-    def __init__(self, admission: Admission) -> None:
+    def __init__(self, admission: ConnectionBudget) -> None:
         self.admission = admission
         self.evicted: list[str] = []
 
@@ -31,7 +31,7 @@ class Gate:
 
 
 def test_connections_are_limited() -> None:
-    gate = Gate(Admission(2, 100, 100))
+    gate = Gate(ConnectionBudget(2, 100, 100))
     slots = [gate.enter(HERE), gate.enter(THERE)]
     for slot in slots:
         slot.authenticate()
@@ -43,7 +43,7 @@ def test_connections_are_limited() -> None:
 
 
 def test_connections_of_one_address_are_limited() -> None:
-    gate = Gate(Admission(100, 1, 100))
+    gate = Gate(ConnectionBudget(100, 1, 100))
     slot = gate.enter(HERE)
     slot.authenticate()
     assert gate.refuses(HERE)
@@ -54,7 +54,7 @@ def test_connections_of_one_address_are_limited() -> None:
 
 
 def test_a_customer_of_ipv6_is_one_address() -> None:
-    gate = Gate(Admission(100, 1, 100))
+    gate = Gate(ConnectionBudget(100, 1, 100))
     gate.enter("2001:db8::1").authenticate()
     assert gate.refuses("2001:db8::ffff")
     assert not gate.refuses("2001:db8:0:1::1")
@@ -62,7 +62,7 @@ def test_a_customer_of_ipv6_is_one_address() -> None:
 
 @pytest.mark.parametrize("limits", [(100, 100, 3), (100, 100, 100, 3), (3, 100, 100), (100, 3, 100)])
 def test_a_half_open_connection_keeps_no_new_one_out(limits: tuple[int, ...]) -> None:
-    gate = Gate(Admission(*limits))
+    gate = Gate(ConnectionBudget(*limits))
     for number in range(10):
         gate.enter(HERE, str(number))
         assert (gate.admission.connections, gate.admission.half_open) == (min(number + 1, 3),) * 2
@@ -72,7 +72,7 @@ def test_a_half_open_connection_keeps_no_new_one_out(limits: tuple[int, ...]) ->
 
 
 def test_the_address_with_the_most_half_open_connections_loses_one() -> None:
-    gate = Gate(Admission(100, 100, 5))
+    gate = Gate(ConnectionBudget(100, 100, 5))
     gate.enter(THERE, "old")
     for number in range(10):
         gate.enter(HERE, str(number))
@@ -82,7 +82,7 @@ def test_the_address_with_the_most_half_open_connections_loses_one() -> None:
 
 
 def test_authenticated_connections_are_not_evicted() -> None:
-    gate = Gate(Admission(4, 100, 2))
+    gate = Gate(ConnectionBudget(4, 100, 2))
     for name in "ab":
         gate.enter(HERE, name).authenticate()
     for name in "cdefg":
@@ -92,7 +92,7 @@ def test_authenticated_connections_are_not_evicted() -> None:
 
 
 def test_an_evicted_connection_that_leaves_or_authenticates_later_counts_no_second_time() -> None:
-    gate = Gate(Admission(100, 100, 1))
+    gate = Gate(ConnectionBudget(100, 100, 1))
     first = gate.enter(HERE, "first")
     second = gate.enter(HERE, "second")
     assert gate.evicted == ["first"]
@@ -106,7 +106,7 @@ def test_an_evicted_connection_that_leaves_or_authenticates_later_counts_no_seco
 
 @pytest.mark.parametrize("limits", [(2, 100, 100), (100, 2, 100)])
 def test_connections_beyond_the_budget_come_from_the_reserve(limits: tuple[int, int, int]) -> None:
-    gate = Gate(Admission(*limits, reserve_max=2))
+    gate = Gate(ConnectionBudget(*limits, reserve_max=2))
     for _ in range(2):
         gate.enter(HERE).authenticate()
     reserved = [gate.enter(HERE, name) for name in "abc"]
@@ -167,7 +167,7 @@ def test_every_protocol_has_a_budget_of_its_own() -> None:
 @given(st.lists(st.tuples(st.sampled_from(("add", "discard", "evict")), st.sampled_from("abc"), st.integers(0, 9))))
 def test_a_crowd_knows_its_largest_origin(steps: list[tuple[str, str, int]]) -> None:
     crowd, model = Crowd(), list[Slot]()
-    admission = Admission(1, 1, 1)
+    admission = ConnectionBudget(1, 1, 1)
     for step, origin, number in steps:
         if step == "add":
             slot = Slot(admission, origin, "", False)

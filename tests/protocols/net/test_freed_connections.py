@@ -11,12 +11,12 @@ import pytest
 import uvloop
 
 import leveret
-from leveret.protocols.amqp.connection import Connection as AmqpConnection
-from leveret.protocols.amqp.limits import Limits
+from leveret.protocols.amqp.connection import AmqpConnection
+from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.protocols.amqp.server import AmqpServer
-from leveret.protocols.amqp.sockets import Socket
-from leveret.protocols.http.connection import Connection as HttpConnection
-from leveret.protocols.net.admission import Admission, Slot
+from leveret.protocols.amqp.sockets import AmqpSocket
+from leveret.protocols.http.connection import HttpConnection
+from leveret.protocols.net.admission import ConnectionBudget, Slot
 from leveret.protocols.net.listener import bind
 from leveret.security.access import Access
 from leveret.security.server_tls import ServerTls
@@ -26,7 +26,7 @@ from tests.protocols.http.world import World
 from tests.server.certificates import Authority
 from tests.waiting import wait_until
 
-KINDS = (AmqpConnection, Socket, HttpConnection, Slot)
+KINDS = (AmqpConnection, AmqpSocket, HttpConnection, Slot)
 MANY = 5
 
 
@@ -73,9 +73,9 @@ def test_connections_of_amqp_are_freed(tls: ServerTls | None) -> None:
 
     async def run() -> None:
         with leveret.open() as broker, bind("127.0.0.1", 0) as bound:
-            with broker.guard as core:
+            with broker.runtime as core:
                 access = Access(core)
-            server = AmqpServer(broker.guard, access, Limits(), Admission(10, 10, 10))
+            server = AmqpServer(broker.runtime, access, AmqpLimits(), ConnectionBudget(10, 10, 10))
             server.listen(bound, tls)
             await asyncio.to_thread(use, bound)
             server.stop_listening()

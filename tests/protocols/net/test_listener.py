@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from leveret.protocols.net import listener
-from leveret.protocols.net.listener import Listener, bind
+from leveret.protocols.net.listener import SocketListener, bind
 from tests.waiting import PATIENCE_S
 
 
@@ -37,7 +37,7 @@ async def accepted_after(number: int, make_room: Callable[[], bool] = lambda: Fa
         client.close()
         came.set_result(host)
 
-    listening = Listener(Exhausted(bound, number), accepted, make_room)  # type: ignore[arg-type]
+    listening = SocketListener(Exhausted(bound, number), accepted, make_room)  # type: ignore[arg-type]
     with socket.create_connection(bound.getsockname()):
         host = await asyncio.wait_for(came, PATIENCE_S)
     listening.close()

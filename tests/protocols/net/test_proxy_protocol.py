@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from leveret.core.errors import InvalidArgument
 from leveret.protocols.net import proxy_protocol
-from leveret.protocols.net.listener import Listener, bind
+from leveret.protocols.net.listener import SocketListener, bind
 from leveret.protocols.net.proxy_protocol import (
     HEADER_BYTES_MAX,
     LOCAL,
@@ -148,7 +148,7 @@ class Door:
         self.address = self._bound.getsockname()
         self.came: list[tuple[str, int]] = []
         self.rest: list[asyncio.Task[bytes]] = []
-        self.listener = Listener(self._bound, self._accepted, proxies=Proxies.parse("amqp", text, timeout_s))
+        self.listener = SocketListener(self._bound, self._accepted, proxies=Proxies.parse("amqp", text, timeout_s))
         self._clients: list[socket.socket] = []
         self._listens = True
 

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import pytest
 
 from leveret.protocols.rest.api import OPERATIONS
-from leveret.protocols.rest.fields import Choice, Field, Flag, Listed, Number, Record, Table, Text, Whole
+from leveret.protocols.rest.fields import Choice, Flag, JsonField, Listed, Number, RecordField, TableField, Text, Whole
 from leveret.protocols.rest.operation import Operation
 from tests.hostile import HOSTILE, PLACE, TEXTS
 from tests.protocols.rest.world import RestWorld
@@ -25,10 +25,10 @@ JSON = "application/json"
 QUOTED = json.dumps(PLACE)
 
 
-def sample(field: Field) -> Any:
+def sample(field: JsonField) -> Any:
     """A value that a field takes."""
     schema = field.schema
-    if isinstance(field, Record):
+    if isinstance(field, RecordField):
         return {name: sample(each) for name, each in field.fields.items() if each.required}
     if isinstance(field, Listed):
         return [sample(field.each)]
@@ -38,19 +38,19 @@ def sample(field: Field) -> Any:
         return schema["enum"][0]
     if isinstance(field, Flag):
         return True
-    return {} if isinstance(field, Table) else "orders" if isinstance(field, Text) else 1
+    return {} if isinstance(field, TableField) else "orders" if isinstance(field, Text) else 1
 
 
-def places(field: Field) -> Iterator[tuple[str, Any]]:
+def places(field: JsonField) -> Iterator[tuple[str, Any]]:
     """A value of a field with each of the places in it where JSON may stand; those that take any JSON end in "*"."""
-    yield "*" if type(field) in (Field, Table) else "", PLACE
-    if isinstance(field, Record):
+    yield "*" if type(field) in (JsonField, TableField) else "", PLACE
+    if isinstance(field, RecordField):
         for name, each in field.fields.items():
             for inner, made in places(each):
                 yield f"{name}.{inner}", {**sample(field), name: made}
     elif isinstance(field, Listed):
         yield from ((f"[].{inner}", [made]) for inner, made in places(field.each))
-    elif isinstance(field, Table):
+    elif isinstance(field, TableField):
         yield "a*", {"a": PLACE}
         yield "a[]*", {"a": [PLACE]}
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import leveret
-from leveret.protocols.http.async_broker import ANSWER_BYTES_MAX, Desk
+from leveret.protocols.http.async_broker import ANSWER_BYTES_MAX, AsyncBroker
 from leveret.protocols.rest.leases import DEQUEUE_MAX, RECEIPTS_MAX
 from leveret.protocols.rest.messages import BATCH_MAX, BROWSE_MAX
 from leveret.protocols.rest.operation import Scans
@@ -256,7 +256,7 @@ def test_the_journal_knows_who_took_a_message(tmp_path: Path) -> None:
         assert waiting.result()["payload"] == "b"
         orders.send("c")
         world.take("orders")
-        with broker.guard as core:
+        with broker.runtime as core:
             assert list(core.engine.consumer_ids) == ["guest/worker-1", "guest/worker-2", "guest"]
 
 
@@ -332,7 +332,7 @@ def test_only_some_look_through_queues_at_once(world: RestWorld) -> None:
     started = threading.Barrier(2)
 
     async def scenario() -> list[object]:
-        scans = Scans(Desk(world.broker), at_once_max=1)
+        scans = Scans(AsyncBroker(world.broker), at_once_max=1)
         first = asyncio.create_task(scans.run(lambda: str(started.wait(PATIENCE_S))))
         await asyncio.sleep(0)
         with pytest.raises(leveret.TooMany, match="try again later"):
@@ -360,7 +360,7 @@ def test_a_receipt_of_the_owner_before_settles_what_is_kept_for_it(
     orders.nack(old)
     (kept,) = orders.receive()  # as a node does that has just taken over
     assert world.call(verb, {"receipt_handle": old}).status == 409
-    with world.broker.guard as core:
+    with world.broker.runtime as core:
         held = orders.core.find_lease(*world.broker.receipts.read(orders.core.id, kept.receipt))
         core.kept = lambda queue, seq: held if seq == held.seq else None
     assert world.call(verb, {"receipt_handle": old}).status == 204

@@ -128,7 +128,7 @@ def scenario_of(served: RestWorld, seen: Counter[str], findings: list[FailureGro
         def setup(self) -> None:
             seen[SCENARIO] += 1
             self.vhost = f"scenario {seen[SCENARIO]}"
-            with served.broker.guard as core:  # of its own, so that no scenario depends on those before
+            with served.broker.runtime as core:  # of its own, so that no scenario depends on those before
                 core.declare_vhost(self.vhost)
                 served.access.set_permission("guest", self.vhost, ".*", ".*", ".*")
             make_what_is_named(served, quote(self.vhost))

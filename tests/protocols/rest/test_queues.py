@@ -95,7 +95,7 @@ def test_figures(world: RestWorld, orders: leveret.Queue, clock: leveret.ManualC
 
 
 def test_the_limit_of_queues_counts_here_too(world: RestWorld, orders: leveret.Queue) -> None:
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.set_vhost_limits("/", {"max-queues": 2})
     assert world.call("PUT /queues/orders").status == 200
     assert world.call("PUT /queues/third").status == 429
@@ -167,7 +167,7 @@ def test_exchanges_bind_to_exchanges_and_internal_ones_are_not_published_to(worl
 
 
 def test_a_queue_of_one_connection_is_not_for_others(world: RestWorld) -> None:
-    with world.broker.guard as core:
+    with world.broker.runtime as core:
         core.declare_queue("/", "mine", {}, owner=object())
     assert world.call("POST /queues/mine/messages", {"payload": 1}).status == 409
     assert world.ok("GET /queues")["queues"] == []

@@ -6,7 +6,7 @@ import pytest
 
 import leveret
 from leveret.core.errors import DamagedJournal
-from leveret.core.page import Columns, read_page
+from leveret.core.page import PageColumns, read_page
 from leveret.core.reservations import GROUPS_USER_QUEUE_MAX
 from leveret.protocols.rest import reservations
 from tests.protocols.rest.world import RestWorld
@@ -14,11 +14,11 @@ from tests.protocols.rest.world import RestWorld
 GROUP = "/queues/orders/reservations/spark"
 
 
-def page(world: RestWorld, line: str) -> Columns:
+def page(world: RestWorld, line: str) -> PageColumns:
     return read_page(world.ok(f"GET {line}"), "the server")
 
 
-def bodies(found: Columns) -> list[bytes]:
+def bodies(found: PageColumns) -> list[bytes]:
     ends = memoryview(found.columns["body_ends"]).cast("i")
     return [found.columns["body"][ends[row] : ends[row + 1]] for row in range(found.rows)]
 
@@ -46,7 +46,7 @@ def test_a_page_tells_all_about_a_message(world: RestWorld, orders: leveret.Queu
     world.broker.queue("urgent", max_priority=9).send(b"body", priority=7, ttl=60, headers={"a": 1})
     world.ok("POST /queues/urgent/reservations/spark")
     found = page(world, "/queues/urgent/reservations/spark/messages?reservation=1")
-    now_ms = world.broker.guard.core.now_ms
+    now_ms = world.broker.runtime.core.now_ms
     numbers = {
         name: memoryview(found.columns[name]).cast("q")[0] for name in ("seq", "enqueued_ms", "expiry_ms", "bytes")
     }
@@ -131,10 +131,10 @@ def test_reservations_need_read_permission_each_time(world: RestWorld, orders: l
     token = world.add_user("app", write=".*", configure=".*")
     assert world.call(f"POST {GROUP}", {"start": 0}, token=token).status == 403
     assert world.ok("GET /queues/orders/reservations") == {"groups": []}
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.set_permission("app", "/", "", "", ".*")
     world.ok(f"POST {GROUP}", {"start": 0}, token=token)
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.set_permission("app", "/", "", "", "^other$")
     lines: list[tuple[str, Any]] = [
         (f"POST {GROUP}", {"start": 1}),

@@ -59,8 +59,8 @@ def served(world: RestWorld) -> RestWorld:
 
 def change(world: RestWorld, verb: Change) -> None:
     """Change what users may do, when somebody waits."""
-    wait_until(lambda: world.desk.polls)
-    with world.broker.guard:
+    wait_until(lambda: world.async_broker.polls)
+    with world.broker.runtime:
         verb(world)
 
 

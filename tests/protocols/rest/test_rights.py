@@ -9,7 +9,7 @@ import pytest
 import leveret
 from leveret.core.tables import encode_table
 from leveret.ingest.row_groups import constant
-from tests.ingest.batches import Batch, piece, texts
+from tests.ingest.batches import Batch, row_group, texts
 from tests.protocols.rest.world import RestWorld
 
 TOPIC = "POST /exchanges/events/messages"
@@ -95,7 +95,7 @@ def test_settings_that_send_messages_to_the_dead_letter_queue_need_the_same(
 def test_copies_to_a_topic_exchange_need_their_keys(world: RestWorld, header: str) -> None:
     world.ok("PUT /exchanges/events", {"type": "topic"})
     token = world.add_user("one", write=".*")
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.set_topic_permission("one", "/", "events", "^a\\.", "")
     sent = {"payload": 1, "routing_key": "a.b", "headers": {header: ["a.c"]}}
     assert world.call(TOPIC, sent, token=token).status == 200
@@ -109,13 +109,13 @@ def test_copies_of_a_batch_need_their_keys(stored: RestWorld, header: str) -> No
     stored.ok("PUT /queues/orders")
     stored.ok("POST /exchanges/events/bindings", {"destination": "orders", "routing_key": "#"})
     token = stored.add_user("one", write=".*")
-    with stored.broker.guard:
+    with stored.broker.runtime:
         stored.access.set_topic_permission("one", "/", "events", "^a\\.", "")
 
     def staged(number: int, *keys: str) -> Batch:
         tables = [encode_table({header: [key]}) for key in keys]
         columns = (constant("exchange", "events"), constant("routing_key", "a.b"), texts("headers", tables))
-        rows = piece([b"x"] * len(keys), *columns), len(keys)
+        rows = row_group([b"x"] * len(keys), *columns), len(keys)
         return Batch(stored, f"s{number}", 0, token).stage("0-0", rows)
 
     assert staged(0, "a.c", "a.d").commit().status == 200
@@ -138,7 +138,7 @@ def test_the_user_id_of_a_message_is_the_publishers(
     world.ok("PUT /exchanges/events", {"type": "topic"})
     world.ok("PUT /streams/clicks")
     token = world.add_user("one", write=".*")
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.add_user("relay", "", ["impersonator"])
         world.access.set_permission("relay", "/", "", ".*", "")
     forged, own = ({"payload": 1, "attributes": {OWN: user}} for user in ("guest", "one"))

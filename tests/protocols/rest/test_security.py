@@ -111,7 +111,7 @@ def test_side_effects_need_access_too(stocked: RestWorld) -> None:
 
 def test_keys_of_topic_exchanges_are_checked(stocked: RestWorld) -> None:
     token = stocked.add_user("one", write=".*", read=".*")
-    with stocked.broker.guard:
+    with stocked.broker.runtime:
         stocked.access.set_topic_permission("one", "/", "events", "^a\\.", "^a\\.")
     publish = "POST /exchanges/events/messages"
     assert stocked.call(publish, {"payload": 1, "routing_key": "a.b"}, token=token).status == 200

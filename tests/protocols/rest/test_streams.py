@@ -191,7 +191,7 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Is set when a request has looked what there is: only then does it know where "next" was."""
     look, done = tails.look, threading.Event()
 
-    def noted(stream: leveret.Stream, wanted: tails.Range) -> tails.Found:
+    def noted(stream: leveret.Stream, wanted: tails.TailRange) -> tails.TailRecords:
         found = look(stream, wanted)
         done.set()
         return found

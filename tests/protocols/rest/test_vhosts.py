@@ -11,7 +11,7 @@ from tests.protocols.rest.world import RestWorld
 @pytest.fixture
 def shop(world: RestWorld, orders: leveret.Queue) -> RestWorld:
     """A world with a second virtual host that guest may use."""
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.declare_vhost("shop/eu")
         world.access.set_permission("guest", "shop/eu", ".*", ".*", ".*")
     return world
@@ -60,7 +60,7 @@ def test_whoever_may_not_enter_hears_nothing(shop: RestWorld, vhost: str, line: 
 
 
 def test_limits_are_of_the_virtual_host(shop: RestWorld) -> None:
-    with shop.broker.guard:
+    with shop.broker.runtime:
         shop.access.set_vhost_limits("shop/eu", {"max-queues": 1})
     assert shop.call("PUT /queues/a?vhost=shop%2Feu", {}).status == 201
     assert shop.call("PUT /queues/b?vhost=shop%2Feu", {}).status == 429

@@ -12,8 +12,8 @@ import uvloop
 import leveret
 from leveret.config import ServerOptions
 from leveret.observability.audit import Audit
-from leveret.protocols.http.async_broker import Desk
-from leveret.protocols.net.admission import Admission
+from leveret.protocols.http.async_broker import AsyncBroker
+from leveret.protocols.net.admission import ConnectionBudget
 from leveret.protocols.net.listener import bind
 from leveret.protocols.rest.api import RestApi
 from leveret.security.access import Access
@@ -41,25 +41,25 @@ class RestWorld:
 
     def __init__(self, broker: leveret.Broker, **options: Any) -> None:
         self.broker = broker
-        store = broker.guard.store
+        store = broker.runtime.store
         if isinstance(store, FileStore):
             options.setdefault("data", str(store.disk.path))
         self._options = ServerOptions(**options)
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run)
-        with broker.guard as core:
+        with broker.runtime as core:
             self.access = Access(core, cost=CHEAP)
-        self.audit = Audit(broker.guard.clock)
+        self.audit = Audit(broker.runtime.clock)
         self.token = self.add_token("guest", ["*:*", "manage"])
 
     def add_token(self, user: str, scopes: list[str], **options: Any) -> str:
         """An API key of a user."""
-        with self.broker.guard as core:
+        with self.broker.runtime as core:
             return self.access.api_keys.add(user, scopes, core.now_ms, **options)[1]
 
     def add_user(self, name: str, configure: str = "", write: str = "", read: str = "") -> str:
         """A user with permissions; gives a token that takes nothing away from them."""
-        with self.broker.guard:
+        with self.broker.runtime:
             self.access.add_user(name, "")
             self.access.set_permission(name, "/", configure, write, read)
         return self.add_token(name, ["*:*"])
@@ -87,15 +87,15 @@ class RestWorld:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        admission = Admission(5_000, 5_000, 5_000)
-        clock = self.broker.guard.clock
+        admission = ConnectionBudget(5_000, 5_000, 5_000)
+        clock = self.broker.runtime.clock
         self.shared = shared = Shared(self._options, clock)
         jobs = [asyncio.create_task(job) for job in await shared.start(self.access.users)]
-        self.desk = desk = Desk(self.broker, access=self.access)
+        self.async_broker = async_broker = AsyncBroker(self.broker, access=self.access)
         authentication = authentication_of(self._options, self.access, shared.failures("token"))
         sinks = sinks_of(self._options, self.broker, quota_of(self._options))
-        api = RestApi(desk, self.access, self.audit, sinks, shared.idempotency)
-        web = Web(self._options, desk, api, self.access, admission, self.audit, clock, shared, authentication)
+        api = RestApi(async_broker, self.access, self.audit, sinks, shared.idempotency)
+        web = Web(self._options, async_broker, api, self.access, admission, self.audit, clock, shared, authentication)
         bound = bind("127.0.0.1", 0)
         self.port: int = bound.getsockname()[1]
         web.listen(bound)

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leveret.core.errors import LeveretError
-from leveret.protocols.http.request import Peer, Request
+from leveret.protocols.http.request import HttpPeer, Request
 from leveret.protocols.sqs.parameters import TYPES
 from leveret.protocols.sqs.service import ACTIONS, QUEUE_ACTIONS
 from tests.hostile import bodies
@@ -72,7 +72,7 @@ FIELDS = st.lists(
 @given(action=EVERY_ACTION, fields=st.dictionaries(FIELDS.map(".".join), st.text(max_size=10), max_size=8))
 def test_any_form(shared: World, action: str, fields: dict[str, str]) -> None:
     shared.create("orders")
-    request = Request("POST", b"/0/orders", FORM, Peer("127.0.0.1", 1))
+    request = Request("POST", b"/0/orders", FORM, HttpPeer("127.0.0.1", 1))
     request.body = urlencode({**fields, "WaitTimeSeconds": "0", "Action": action}).encode()
     answer = shared.handle(request)[0]
     assert answer.status < 500

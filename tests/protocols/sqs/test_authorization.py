@@ -39,7 +39,7 @@ class Guarded(World):
     def __init__(self) -> None:
         super().__init__(auth=True)
         self.user = "ada"
-        with self.broker.guard as core:
+        with self.broker.runtime as core:
             for name in ("ada", "bob"):
                 self.access.add_user(name, "")
             core.declare_queue("/", "orders", {})
@@ -47,13 +47,13 @@ class Guarded(World):
     def permit(self, **patterns: str) -> None:
         """Let the user into the virtual host, with these permissions only."""
         given = [patterns.get(access, "") for access in ("configure", "write", "read")]
-        with self.broker.guard:
+        with self.broker.runtime:
             self.access.set_permission(self.user, "/", *given)
 
     def policy(self, *statements: dict[str, Any]) -> None:
         """Give the queue a policy."""
         queue = self.account.queues.get("orders")
-        with self.broker.guard:
+        with self.broker.runtime:
             self.account.queues.change(queue, {"Policy": json.dumps({"Statement": statements})})
 
     def handle(self, *requests: Request) -> list[Answer]:
@@ -113,9 +113,9 @@ def test_one_who_waits_and_loses_its_permission_waits_no_longer(guarded: Guarded
     guarded.user = "ada"
 
     def revoke() -> None:
-        with guarded.broker.guard:
+        with guarded.broker.runtime:
             guarded.access.set_permission(whose, "/", "", ".*", "")
-        guarded.desk.loop.call_later(0.01, send)
+        guarded.async_broker.loop.call_later(0.01, send)
 
     def send() -> None:
         guarded.broker.queue("orders").send("late")
@@ -129,7 +129,7 @@ def test_one_who_waits_and_loses_its_permission_waits_no_longer(guarded: Guarded
 def test_a_queue_that_was_made_again_is_decided_anew(guarded: Guarded) -> None:
     guarded.permit(write="^orders$")
     assert not guarded.denied("SendMessage", MessageBody="a")
-    with guarded.broker.guard as core:
+    with guarded.broker.runtime as core:
         core.delete_queue(core.topology.vhost("/").queues["orders"])
         core.declare_queue("/", "orders", {})
     guarded.policy(statement(effect="Deny"))
@@ -237,7 +237,7 @@ def test_the_broker_knows_the_user_who_took_a_message(guarded: Guarded) -> None:
     guarded.permit(write="orders", read="orders")
     guarded.json("SendMessage", QueueUrl="orders", MessageBody="a")
     assert len(guarded.json("ReceiveMessage", QueueUrl="orders").json["Messages"]) == 1
-    with guarded.broker.guard as core:
+    with guarded.broker.runtime as core:
         orders = core.topology.vhost("/").queues["orders"]
         assert [held.consumer for held in holdings(orders, "leased")] == ["ada"]
 
@@ -259,7 +259,7 @@ REDRIVE = {"RedrivePolicy": json.dumps({"deadLetterTargetArn": DLQ, "maxReceiveC
 def test_a_redrive_policy_needs_read_on_the_queue_and_write_on_its_target(
     guarded: Guarded, action: str, rights: dict[str, str], denied: bool
 ) -> None:
-    with guarded.broker.guard as core:
+    with guarded.broker.runtime as core:
         core.declare_queue("/", "dlq", {})
     guarded.permit(**rights)
     name = {"QueueName": "new"} if action == "CreateQueue" else {}
@@ -267,7 +267,7 @@ def test_a_redrive_policy_needs_read_on_the_queue_and_write_on_its_target(
 
 
 def test_a_redrive_policy_may_be_set_by_the_policy_of_its_target(guarded: Guarded) -> None:
-    with guarded.broker.guard as core:
+    with guarded.broker.runtime as core:
         core.declare_queue("/", "dlq", {})
         target = guarded.account.queues.get("dlq")
         allows = {**statement(), "Resource": DLQ}
@@ -277,7 +277,7 @@ def test_a_redrive_policy_may_be_set_by_the_policy_of_its_target(guarded: Guarde
 
 
 def test_a_move_task_leaves_messages_of_queues_that_the_caller_may_not_write_to(guarded: Guarded) -> None:
-    with guarded.broker.guard as core:
+    with guarded.broker.runtime as core:
         core.declare_queue("/", "dlq", {})
         core.declare_queue("/", "theirs", {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dlq"})
     guarded.permit(configure=".*", read=".*", write=".*")
@@ -290,7 +290,7 @@ def test_a_move_task_leaves_messages_of_queues_that_the_caller_may_not_write_to(
     assert not guarded.denied("StartMessageMoveTask", SourceArn=DLQ)
     (task,) = guarded.account.tasks.of("dlq")
     while task.status == "RUNNING":
-        guarded.desk.loop.run_until_complete(asyncio.sleep(0))
+        guarded.async_broker.loop.run_until_complete(asyncio.sleep(0))
     assert (task.status, task.moved, theirs.stats().ready) == ("FAILED", 0, 0)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from leveret.server.administration.context import Site
+from leveret.server.administration.context import VerbContext
 from leveret.server.administration.definitions import give_out, take_in
 from leveret.server.administration.exports import EXPORTS
 from leveret.server.administration.imports import IMPORTS
@@ -27,20 +27,20 @@ def other_world() -> Iterator[World]:
     world.end()
 
 
-def site(world: World) -> Site:
-    return Site(world.broker.guard.core, world.access, dict)
+def context(world: World) -> VerbContext:
+    return VerbContext(world.broker.runtime.core, world.access, dict)
 
 
 def exported(world: World) -> dict[str, list[Any]]:
-    with world.broker.guard:
-        file = {section: give_out(site(world), section)["objects"] for section in EXPORTS}
+    with world.broker.runtime:
+        file = {section: give_out(context(world), section)["objects"] for section in EXPORTS}
     read: dict[str, list[Any]] = json.loads(json.dumps(file))
     return read
 
 
 def imported(world: World, file: dict[str, list[Any]]) -> list[Any]:
-    with world.broker.guard:
-        return [each for section in IMPORTS for each in take_in(site(world), section, file[section])["skipped"]]
+    with world.broker.runtime:
+        return [each for section in IMPORTS for each in take_in(context(world), section, file[section])["skipped"]]
 
 
 def answers(world: World) -> dict[str, Any]:
@@ -96,13 +96,13 @@ def test_other_tags_stay(world: World) -> None:
 )
 def test_details_that_make_no_sense_are_left_out(world: World, row: dict[str, Any], reason: str) -> None:
     world.broker.queue("orders")
-    with world.broker.guard:
-        (skipped,) = take_in(site(world), "queue_details", [row])["skipped"]
+    with world.broker.runtime:
+        (skipped,) = take_in(context(world), "queue_details", [row])["skipped"]
     assert reason in skipped["reason"]
 
 
 def test_secrets_are_not_exported(world: World) -> None:
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.add_user("ada", "")
         world.access.add_key("ada", "AKIAEXAMPLE", "open-sesame")
     assert "sesame" not in json.dumps(exported(world))

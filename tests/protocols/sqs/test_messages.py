@@ -283,12 +283,12 @@ def test_an_older_handle_does_not_touch_what_a_consumer_has(world: World) -> Non
     world.send(url, "a")
     (first,) = world.receive(url)
     world.later(1)
-    with world.broker.guard:
+    with world.broker.runtime:
         queue = world.account.queues.get("orders").core
         (held,) = queue.take(1, None, Consumer("tag"))
         lease = held.lease
     change(world, url, first, 0)
-    with world.broker.guard:
+    with world.broker.runtime:
         assert queue.find_lease(held.seq, lease) is held
 
 

@@ -118,7 +118,7 @@ def test_bytes_that_are_no_text_are_encoded(world: World) -> None:
 
 
 def test_a_queue_that_amqp_declared_has_attributes(world: World) -> None:
-    with world.broker.guard as core:
+    with world.broker.runtime as core:
         core.declare_queue("/", "dead", {})
         arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead", "x-max-receive-count": 4}
         core.declare_queue("/", "a b", arguments)

@@ -129,12 +129,12 @@ def test_a_queue_cannot_be_made_again_within_a_minute(world: World) -> None:
 
 
 def test_names_of_deleted_queues_do_not_pile_up(world: World) -> None:
-    deleted, rows = world.account.deleted, world.broker.guard.core.catalog.of
-    with world.broker.guard:
+    deleted, rows = world.account.deleted, world.broker.runtime.core.catalog.of
+    with world.broker.runtime:
         for number in range(SWEEP_EVERY - 1):
             deleted.note(f"old{number}")
     world.later(60)
-    with world.broker.guard:
+    with world.broker.runtime:
         deleted.note("new")
         assert [row["name"] for row in rows(Kind.DELETED_QUEUE)] == ["new"]
 

@@ -54,9 +54,9 @@ def regions(request: pytest.FixtureRequest) -> Iterator[Regions]:
     world: World = request.param(regions=REGIONS)
     if isinstance(world, NodeWorld):
         member = world.members["a"]
-        world.run(member.node.decide(lambda replica: member.front.broker.guard.core.declare_vhost(AWAY)))
+        world.run(member.node.decide(lambda replica: member.proxy.broker.runtime.core.declare_vhost(AWAY)))
     else:
-        with world.broker.guard as core:
+        with world.broker.runtime as core:
             core.declare_vhost(AWAY)
     yield Regions(world)
     world.end()
@@ -140,7 +140,7 @@ def test_move_tasks_are_those_of_a_region(regions: Regions) -> None:
 def test_move_tasks_of_a_region_are_known_after_a_restart(tmp_path: Any) -> None:
     world = World(str(tmp_path), regions=REGIONS)
     try:
-        with world.broker.guard as core:
+        with world.broker.runtime as core:
             core.declare_vhost(AWAY)
         regions = Regions(world)
         regions.create(AWAY, "dead")

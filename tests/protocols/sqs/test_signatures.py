@@ -11,7 +11,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed, TooMany
-from leveret.protocols.http.request import Peer, Request
+from leveret.protocols.http.request import HttpPeer, Request
 from leveret.security import logins
 from leveret.security.access import EVERYTHING
 from leveret.security.access_keys import KEYS_PER_USER_MAX
@@ -27,7 +27,7 @@ HEADERS = {"Content-Type": "application/x-amz-json-1.0", "X-Amz-Target": "Amazon
 def signed_world() -> Iterator[World]:
     """A service that wants signatures, with a user who has a key."""
     world = World(auth=True)
-    with world.broker.guard:
+    with world.broker.runtime:
         world.access.add_user("ada", "")
         world.access.set_permission("ada", "/", EVERYTHING, EVERYTHING, EVERYTHING)
         world.access.add_key("ada", KEY, SECRET)
@@ -66,7 +66,7 @@ def deliver(world: World, signed: AWSRequest, **changes: Any) -> Answer:
     headers |= changes.get("headers", {})
     for name in changes.get("without", ()):
         del headers[name]
-    request = Request(changes.get("method", "POST"), changes.get("target", b"/"), headers, Peer("127.0.0.1", 1))
+    request = Request(changes.get("method", "POST"), changes.get("target", b"/"), headers, HttpPeer("127.0.0.1", 1))
     request.body = changes.get("body", signed.data)
     return world.handle(request)[0]
 
@@ -76,8 +76,8 @@ def test_a_signed_request_is_taken(signed_world: World) -> None:
 
 
 def test_the_sender_of_a_message_is_its_user(signed_world: World) -> None:
-    with signed_world.broker.guard:
-        signed_world.broker.guard.core.declare_queue("/", "orders", {})
+    with signed_world.broker.runtime:
+        signed_world.broker.runtime.core.declare_queue("/", "orders", {})
     for action, body in (
         ("SendMessage", b'{"QueueUrl":"orders","MessageBody":"a"}'),
         ("ReceiveMessage", b'{"QueueUrl":"orders","AttributeNames":["SenderId"]}'),
@@ -178,7 +178,7 @@ def link(world: World, expires_s: int = 60, query: str = "Action=ListQueues&Queu
 
 
 def follow(world: World, target: bytes) -> Answer:
-    return world.handle(Request("GET", target, {b"host": b"sqs.test"}, Peer("127.0.0.1", 1)))[0]
+    return world.handle(Request("GET", target, {b"host": b"sqs.test"}, HttpPeer("127.0.0.1", 1)))[0]
 
 
 def test_a_signed_link_is_good_until_it_expires(signed_world: World) -> None:
@@ -214,7 +214,7 @@ def test_a_link_whose_signature_is_none(signed_world: World, signature: bytes) -
 )
 def test_nobody_can_make_something_else_of_a_link(signed_world: World, added: dict[bytes, bytes]) -> None:
     headers = {b"host": b"sqs.test", **added}
-    answer = signed_world.handle(Request("GET", link(signed_world), headers, Peer("127.0.0.1", 1)))[0]
+    answer = signed_world.handle(Request("GET", link(signed_world), headers, HttpPeer("127.0.0.1", 1)))[0]
     assert answer.status == 403
     assert b"IncompleteSignature" in answer.body
 
@@ -223,7 +223,7 @@ def test_nobody_can_make_something_else_of_a_link(signed_world: World, added: di
 
 
 def test_keys_last_and_go_with_their_user(signed_world: World) -> None:
-    with signed_world.broker.guard as core:
+    with signed_world.broker.runtime as core:
         signed_world.access.add_key("ada", "AKIASECOND", "x")
         again = type(signed_world.access)(core, None)
         assert {key.id for key in again.access_keys} == {KEY, "AKIASECOND"}
@@ -237,12 +237,12 @@ def test_keys_last_and_go_with_their_user(signed_world: World) -> None:
     ("id", "secret"), [("", "x"), ("a b", "x"), ("A" * 129, "x"), ("A", ""), ("A", "ü"), ("A", "x" * 257)]
 )
 def test_keys_that_nobody_could_sign_with(signed_world: World, id: str, secret: str) -> None:
-    with signed_world.broker.guard, pytest.raises(InvalidArgument):
+    with signed_world.broker.runtime, pytest.raises(InvalidArgument):
         signed_world.access.add_key("ada", id, secret)
 
 
 def test_the_limits_of_keys(signed_world: World) -> None:
-    with signed_world.broker.guard:
+    with signed_world.broker.runtime:
         with pytest.raises(PreconditionFailed):
             signed_world.access.add_key("ada", KEY, "x")
         with pytest.raises(NotFound):

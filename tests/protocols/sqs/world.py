@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 import pytest
 
 import leveret
-from leveret.protocols.http.async_broker import Desk
-from leveret.protocols.http.request import Peer, Request
+from leveret.protocols.http.async_broker import AsyncBroker
+from leveret.protocols.http.request import HttpPeer, Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.http.throttle import Throttle
 from leveret.protocols.sqs.account import Account
@@ -109,18 +109,18 @@ class World:
 
     def open(self) -> None:
         self.broker = leveret.open(self.path, clock=self.clock)
-        with self.broker.guard as core:
+        with self.broker.runtime as core:
             self.access = Access(core, None)
         self._runner.run(self._start())
 
     async def _start(self) -> None:
-        self.desk = Desk(self.broker, access=self.access)
-        self.account = Account(self.broker, self.access, self.desk, self.settings)
+        self.async_broker = AsyncBroker(self.broker, access=self.access)
+        self.account = Account(self.broker, self.access, self.async_broker, self.settings)
         self.service = Service(self.account, self.throttle)
 
     async def _stop(self) -> None:
         self.account.close()
-        self.desk.close()
+        self.async_broker.close()
         await asyncio.sleep(0)
 
     def close(self) -> None:
@@ -148,7 +148,7 @@ class World:
     def later(self, seconds: float) -> None:
         """Let time pass in the broker and in the loop."""
         self.clock.advance(seconds)
-        with self.broker.guard:
+        with self.broker.runtime:
             pass
         self._runner.run(asyncio.sleep(0.001))
 
@@ -187,14 +187,14 @@ class World:
     def query(self, action: str, *, path: bytes = b"/", headers: Headers | None = None, **parameters: Any) -> Answer:
         """The same as a form."""
         fields = {"Action": action, "Version": "2012-11-05", **flat(action, parameters)}
-        request = Request("POST", path, {**FORM, **(headers or {})}, Peer("127.0.0.1", 1))
+        request = Request("POST", path, {**FORM, **(headers or {})}, HttpPeer("127.0.0.1", 1))
         request.body = urlencode(fields).encode()
         return self.handle(request)[0]
 
     def get(self, path: str, *, headers: Headers | None = None, **fields: str) -> Answer:
         """The same as a link."""
         target = f"{path}?{urlencode(fields)}".encode()
-        return self.handle(Request("GET", target, {**FORM, **(headers or {})}, Peer("127.0.0.1", 1)))[0]
+        return self.handle(Request("GET", target, {**FORM, **(headers or {})}, HttpPeer("127.0.0.1", 1)))[0]
 
     # Shorthands
 
@@ -247,7 +247,7 @@ class World:
 def json_request(action: str, parameters: dict[str, Any]) -> Request:
     """A request in JSON."""
     headers = {**JSON, b"x-amz-target": f"AmazonSQS.{action}".encode()}
-    request = Request("POST", b"/", headers, Peer("127.0.0.1", 1))
+    request = Request("POST", b"/", headers, HttpPeer("127.0.0.1", 1))
     request.body = json.dumps(parameters).encode()
     return request
 

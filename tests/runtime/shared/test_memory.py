@@ -1,11 +1,11 @@
 """What one process remembers."""
 
 import leveret
-from leveret.runtime.shared.memory import Memory
+from leveret.runtime.shared.memory import ExpiringMemory
 
 
 def test_there_is_room_for_so_many_and_so_much() -> None:
-    memory = Memory(leveret.ManualClock(), entries_max=3, bytes_max=100)
+    memory = ExpiringMemory(leveret.ManualClock(), entries_max=3, bytes_max=100)
     for key in "abcd":
         memory.put(key, b"x", 1)
     assert [len(memory), *(memory.claim(key, b"", 1) for key in "bcd")] == [3, b"x", b"x", b"x"]
@@ -21,7 +21,7 @@ def test_there_is_room_for_so_many_and_so_much() -> None:
 
 def test_what_is_claimed_is_not_claimed_by_another_until_its_time_has_passed() -> None:
     clock = leveret.ManualClock()
-    memory = Memory(clock, entries_max=3, bytes_max=100)
+    memory = ExpiringMemory(clock, entries_max=3, bytes_max=100)
     assert memory.claim("a", b"one", 1000) is None
     assert memory.claim("a", b"two", 1000) == b"one"
     clock.advance(1)
@@ -30,6 +30,6 @@ def test_what_is_claimed_is_not_claimed_by_another_until_its_time_has_passed() -
 
 
 def test_what_is_larger_than_the_memory_is_not_remembered() -> None:
-    memory = Memory(leveret.ManualClock(), entries_max=3, bytes_max=100)
+    memory = ExpiringMemory(leveret.ManualClock(), entries_max=3, bytes_max=100)
     memory.put("a", bytes(101), 1)
     assert len(memory) == 0

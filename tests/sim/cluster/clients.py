@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from leveret.cluster.proxy.claims import Delivered
-from leveret.cluster.transfer.batch import Bundle
+from leveret.cluster.transfer.batch import OutboxBatch
 from leveret.core.held import Held
 from tests.sim.cluster.database import Database
 from tests.sim.cluster.history import History
@@ -63,7 +63,7 @@ class Cluster:
             raise Unanswered
         return found
 
-    def bring(self, shard: int, bundle: Bundle, done: Callable[[int], None]) -> Call | None:
+    def bring(self, shard: int, batch: OutboxBatch, done: Callable[[int], None]) -> Call | None:
         """What brings letters to the owner of a shard; None: nobody knows one."""
         try:
             host = self.owner(shard)[1]
@@ -75,7 +75,7 @@ class Cluster:
                 self.history.brought(*each)
             self._answer(host, len(found or ()), Once(done))
 
-        return lambda: host.process.after(self.loop.delay_ms(), lambda: host.ask(Request("bring", (bundle,), brought)))
+        return lambda: host.process.after(self.loop.delay_ms(), lambda: host.ask(Request("bring", (batch,), brought)))
 
     def _answer(self, host: ShardHost, value: Any, heard: Once) -> None:
         """An owner answers: what it answers for must be safe. The answer may be lost."""

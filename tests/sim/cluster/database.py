@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from leveret.storage.journal.postgres.table import Row, Shard
+from leveret.storage.journal.postgres.table import SegmentRow, ShardRow
 from tests.sim.cluster.history import History
 from tests.sim.cluster.loop import Loop
 
@@ -26,8 +26,8 @@ LOST_SHARES = (0.005, 0.02, 0.06)
 class State:
     """One shard, as committed changes made it."""
 
-    shard: Shard
-    segments: dict[int, dict[int, Row]] = field(default_factory=dict)
+    shard: ShardRow
+    segments: dict[int, dict[int, SegmentRow]] = field(default_factory=dict)
     epochs: dict[int, int] = field(default_factory=dict)
     """Of each frame, by its number."""
     checkpoints: dict[str, bytes] = field(default_factory=dict)
@@ -53,8 +53,8 @@ class Statement(NamedTuple):
     """Told about the shard just before the change is made for the first time."""
     impatient: bool = False
     """Whether it does not wait for the lock, as no statement of ours should."""
-    frame: int = 0
-    """The number of the frame that it appends."""
+    batch: int = 0
+    """The number of the commit batch that it appends."""
 
 
 class Record(NamedTuple):
@@ -92,7 +92,7 @@ class Database:
 
     def _rebuild(self) -> None:
         """The state that the log makes."""
-        empty = Shard(0, "", 0, 0, 1, "", "")
+        empty = ShardRow(0, "", 0, 0, 1, "", "")
         self.states = [State(empty) for _ in range(self._count)]
         self._locks = [Lock() for _ in range(self._count)]
         for record in self._log:
@@ -133,8 +133,8 @@ class Database:
         record = Record(statement.shard, change, statement)
         self._locks[statement.shard].holders.append(record)
         self._log.append(record)
-        if statement.frame:
-            self._places[statement.shard, statement.frame] = len(self._log)
+        if statement.batch:
+            self._places[statement.shard, statement.batch] = len(self._log)
         self._replicate(len(self._log))
 
     def _replicate(self, lsn: int) -> None:

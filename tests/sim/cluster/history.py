@@ -16,7 +16,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from leveret.storage.journal.postgres.table import Shard
+from leveret.storage.journal.postgres.table import ShardRow
 
 
 class Finding(NamedTuple):
@@ -43,7 +43,7 @@ class History:
     """To another shard."""
     moved_messages: set[str] = field(default_factory=set)
     """Those of them that somebody took there."""
-    _letters: dict[str, set[int]] = field(default_factory=dict)
+    _messages: dict[str, set[int]] = field(default_factory=dict)
     _appends: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def find(self, kind: str, what: str) -> None:
@@ -58,7 +58,7 @@ class History:
         if epoch < before:
             self.find("backwards", f"shard {shard} was at epoch {before}, and is taken over at {epoch}")
 
-    def appended(self, shard: int, seq: int, epoch: int, row: Shard) -> None:
+    def appended(self, shard: int, seq: int, epoch: int, row: ShardRow) -> None:
         """A frame was appended."""
         self.counts["appends"] += 1
         if row.epoch != epoch:
@@ -85,14 +85,14 @@ class History:
         self.counts["confirms"] += 1
         told.add(message)
 
-    def brought(self, bag: str, number: int, is_new: bool) -> None:
+    def brought(self, sender: str, number: int, is_new: bool) -> None:
         """A shard has a letter of another one; letters of one bag are numbered in their order."""
         self.counts["letters"] += 1
-        before = self._letters.setdefault(bag, set())
+        before = self._messages.setdefault(sender, set())
         if is_new and number in before:
-            self.find("repeated", f"letter {number} of {bag} was taken twice")
+            self.find("repeated", f"letter {number} of {sender} was taken twice")
         elif is_new and before and number < max(before):
-            self.find("disordered", f"letter {number} of {bag} was taken after {max(before)}")
+            self.find("disordered", f"letter {number} of {sender} was taken after {max(before)}")
         before.add(number)
 
     def judge(self) -> None:

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from leveret.cluster.transfer.batch import Bundle, take
-from leveret.cluster.transfer.destination_sender import Destination
-from leveret.cluster.transfer.message import Letter
+from leveret.cluster.transfer.batch import OutboxBatch, take
+from leveret.cluster.transfer.destination_sender import OutboxDestination
+from leveret.cluster.transfer.message import OutboxMessage
 from leveret.cluster.transfer.outbox import Outbox
 from leveret.core.broker import Broker
 from leveret.core.dedup import digest
@@ -37,7 +37,7 @@ def name_of(kind: str, shard: int) -> str:
 class Brought(NamedTuple):
     """A letter that a shard was brought."""
 
-    bag: str
+    sender: str
     number: int
     is_new: bool
 
@@ -50,7 +50,7 @@ class MailRoom:
     def __init__(self, host: ShardHost) -> None:
         self._host = host
         self._waiting: list[Callable[[], None]] = []
-        self.guard = self
+        self.runtime = self
         self.outbox = Outbox(str(host.number), host.broker, self)
 
     def start(self) -> None:
@@ -69,7 +69,7 @@ class MailRoom:
         return not any(self._kind_of(each.destination) == kind for each in self.outbox.waiting())
 
     def _kind_of(self, destination: str) -> str:
-        return DEAD if destination == str(Destination(str(self._host.next))) else FULL
+        return DEAD if destination == str(OutboxDestination(str(self._host.next))) else FULL
 
     # As a hub
 
@@ -102,27 +102,27 @@ class MailRoom:
         """Names say where queues are."""
         return {key.rpartition("-")[2]: {key} for key in keys}
 
-    def post(self, home: str, bundle: Bundle, done: Callable[[int], None]) -> None:
+    def post(self, home: str, batch: OutboxBatch, done: Callable[[int], None]) -> None:
         """Send letters to whoever owns a shard."""
         process = self._host.process
 
         def answer(taken: int) -> None:
             process.call(lambda: self.wake(partial(done, taken)))
 
-        bring = process.cluster.bring(int(home), bundle, answer)
+        bring = process.cluster.bring(int(home), batch, answer)
         process.after(0, partial(answer, 0) if bring is None else bring)
 
     # The other end
 
-    def bring(self, bundle: Bundle) -> list[Brought]:
+    def bring(self, batch: OutboxBatch) -> list[Brought]:
         """Take letters, up to one for which there is no room."""
-        brought = [self._brought(bundle.queue, letter) for letter in bundle.letters]
-        return brought[: take(self._host.broker, bundle)]
+        brought = [self._brought(batch.queue, message) for message in batch.messages]
+        return brought[: take(self._host.broker, batch)]
 
-    def _brought(self, queue: str, letter: Letter) -> Brought:
+    def _brought(self, queue: str, message: OutboxMessage) -> Brought:
         queues = self._host.broker.topology.vhost("/").queues
-        key = digest(letter.name)
-        names = set(letter.envelope.keys)
+        key = digest(message.name)
+        names = set(message.metadata.keys)
         is_new = all(found.duplicate_of(key) is None for name, found in queues.items() if name in names)
-        home, _, number = letter.name.partition("/")
+        home, _, number = message.name.partition("/")
         return Brought(f"{home}/{queue}", parse_id(self._host.broker.tag, number), is_new)

@@ -21,8 +21,8 @@ from functools import partial
 from typing import NamedTuple
 
 from leveret.cluster.proxy.claims import Delivered
-from leveret.cluster.transfer.batch import Bundle
-from leveret.storage.journal.postgres.table import Row, Shard
+from leveret.cluster.transfer.batch import OutboxBatch
+from leveret.storage.journal.postgres.table import SegmentRow, ShardRow
 from tests.sim.cluster.database import State
 from tests.sim.cluster.mail import FULL, Brought, MailRoom
 from tests.sim.cluster.node import Node
@@ -45,7 +45,7 @@ class NoEpoch(SimTable):
 class NoSequence(SimTable):
     """A frame goes wherever."""
 
-    def follows(self, state: State, row: Row) -> bool:
+    def follows(self, state: State, row: SegmentRow) -> bool:
         """Always."""
         return True
 
@@ -75,7 +75,7 @@ class ConfirmCancelled(SimTable):
 class LookNotBarrier(SimTable):
     """Reads what may not be durable yet."""
 
-    def barrier(self) -> Shard | None:
+    def barrier(self) -> ShardRow | None:
         """The row as it is."""
         found = self.shard()
         return found if found.epoch == self._epoch else None
@@ -86,11 +86,11 @@ class BelieveRefusal(SimTable):
 
     _attempted = 0
 
-    def barrier(self) -> Shard | None:
+    def barrier(self) -> ShardRow | None:
         """Say that the last frame is not there."""
-        return super().barrier() or Shard(self._epoch, "", self._attempted - 1, 1 << 30, 1, "", "")
+        return super().barrier() or ShardRow(self._epoch, "", self._attempted - 1, 1 << 30, 1, "", "")
 
-    def append(self, row: Row) -> bool:
+    def append(self, row: SegmentRow) -> bool:
         """Append, or be sure that it was done before."""
         again, self._attempted = self._attempted == row.seq, row.seq
         return super().append(row) or again
@@ -112,26 +112,26 @@ class EarlyConfirm(ShardHost):
 class NoDedup(MailRoom):
     """Has no memory for ids."""
 
-    def bring(self, bundle: Bundle) -> list[Brought]:
+    def bring(self, batch: OutboxBatch) -> list[Brought]:
         """Take letters under other names."""
-        letters = [each._replace(name=f"{each.name[:-4]}{next(NUMBERS):04x}") for each in bundle.letters]
-        return [Brought(each.bag, 0, False) for each in super().bring(bundle._replace(letters=letters))]
+        messages = [each._replace(name=f"{each.name[:-4]}{next(NUMBERS):04x}") for each in batch.messages]
+        return [Brought(each.sender, 0, False) for each in super().bring(batch._replace(messages=messages))]
 
 
 class NoBundles(MailRoom):
     """Has many messengers."""
 
-    def post(self, home: str, bundle: Bundle, done: Callable[[int], None]) -> None:
+    def post(self, home: str, batch: OutboxBatch, done: Callable[[int], None]) -> None:
         """Send each letter as if it were the only one."""
         answers: list[int] = []
 
         def answered(taken: int) -> None:
             answers.append(taken)
-            if len(answers) == len(bundle.letters):
+            if len(answers) == len(batch.messages):
                 done(sum(answers))
 
-        for each in bundle.letters:
-            super().post(home, Bundle([each], bundle.queue), answered)
+        for each in batch.messages:
+            super().post(home, OutboxBatch([each], batch.queue), answered)
 
 
 class SendEarly(MailRoom):
@@ -145,10 +145,10 @@ class SendEarly(MailRoom):
 class HoldUp(MailRoom):
     """Has one line for everybody."""
 
-    def post(self, home: str, bundle: Bundle, done: Callable[[int], None]) -> None:
+    def post(self, home: str, batch: OutboxBatch, done: Callable[[int], None]) -> None:
         """Send no dead letters while others wait for room."""
-        if bundle.queue or self.is_empty(FULL):
-            super().post(home, bundle, done)
+        if batch.queue or self.is_empty(FULL):
+            super().post(home, batch, done)
         else:
             self.wake(partial(done, 0))
 

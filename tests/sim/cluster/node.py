@@ -7,13 +7,22 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from leveret.cluster.coordination.commands import Announce, Campaign, Check, Command, Drain, Drop, Release, TakeOver
-from leveret.cluster.coordination.etcd import Done, Event, Found
-from leveret.cluster.coordination.keys import Keys, Member, Owner
-from leveret.cluster.coordination.membership import Membership
+from leveret.cluster.coordination.commands import (
+    Announce,
+    Campaign,
+    CheckEpoch,
+    Command,
+    DrainShard,
+    Drop,
+    Release,
+    TakeOver,
+)
+from leveret.cluster.coordination.etcd import Done, KeyEvent, KeyRange
+from leveret.cluster.coordination.keys import EtcdKeys, NodeMember, Owner
+from leveret.cluster.coordination.membership import ClusterMembership
 from leveret.cluster.coordination.ownership import Ownership
 from leveret.core.errors import DamagedJournal, LeveretError
-from leveret.storage.journal.postgres.store import Claim
+from leveret.storage.journal.postgres.store import Takeover
 from leveret.storage.journal.postgres.table import Unknown
 from tests.sim.cluster.database import Database
 from tests.sim.cluster.loop import Loop
@@ -21,7 +30,7 @@ from tests.sim.cluster.registry import Registry
 from tests.sim.cluster.shard import Server, ShardHost
 from tests.sim.cluster.table import SimTable
 
-KEYS = Keys("sim")
+KEYS = EtcdKeys("sim")
 TTL_MS = 3_000
 STEP_MS = 100
 FOLLOW_MS = 5_000
@@ -39,8 +48,8 @@ class Node(Server):
         super().__init__(loop)
         self.shards = shards
         self.name = name
-        self.member = Member(name)
-        self.view = Membership(KEYS, shards)
+        self.member = NodeMember(name)
+        self.view = ClusterMembership(KEYS, shards)
         self.ownership = Ownership(name, self.view, shards, 1, TTL_MS)
         self.hosts: dict[int, ShardHost] = {}
         self._life = life
@@ -51,8 +60,8 @@ class Node(Server):
             Campaign: self._campaign,
             TakeOver: self._take_over,
             Announce: self._announce,
-            Check: self._check,
-            Drain: self._drain,
+            CheckEpoch: self._check,
+            DrainShard: self._drain,
             Drop: self._drop,
             Release: self._release,
         }
@@ -90,11 +99,11 @@ class Node(Server):
             if self._ask(partial(self._registry.watch, self, self._reset, self._apply)):
                 self.sleep(FOLLOW_MS)
 
-    def _reset(self, found: Found) -> None:
+    def _reset(self, found: KeyRange) -> None:
         self.view.reset(found)
         self.step()
 
-    def _apply(self, events: list[Event]) -> None:
+    def _apply(self, events: list[KeyEvent]) -> None:
         self.view.apply(events)
         self.step()
 
@@ -140,7 +149,7 @@ class Node(Server):
     def _take_over(self, command: TakeOver) -> None:
         shard, asked_ms = command.shard, self.now_ms()
         table = self.table_class(self, self._database, shard)
-        claim = Claim(f"{self.name}:{self._life}", command.epoch)
+        claim = Takeover(f"{self.name}:{self._life}", command.epoch)
         try:
             fenced = lambda: self._fenced(shard, command.epoch)  # noqa: E731
             host = self.host_class(self, table, shard, claim, fenced, lambda error: self._damaged(error, command))
@@ -164,7 +173,7 @@ class Node(Server):
         if self._database.states[command.shard].shard.epoch == command.epoch:
             self._database.history.find("damaged", str(error))
 
-    def _check(self, command: Check) -> None:
+    def _check(self, command: CheckEpoch) -> None:
         asked_ms = self.now_ms()
         try:
             mine = self.table_class(self, self._database, command.shard).shard().epoch == command.epoch
@@ -172,7 +181,7 @@ class Node(Server):
             mine = None
         self.ownership.checked(command.shard, mine, asked_ms)
 
-    def _drain(self, command: Drain) -> None:
+    def _drain(self, command: DrainShard) -> None:
         host = self.hosts.pop(command.shard)
         if host.open:
             self.wait(lambda wake: host.drain(lambda: self.loop.after(0, lambda: wake(None))))

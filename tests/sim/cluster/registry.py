@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from leveret.cluster.coordination.etcd import Done, Event, Found, KeyValue
+from leveret.cluster.coordination.etcd import Done, KeyEvent, KeyRange, KeyValue
 from leveret.core.errors import NotFound
 from tests.sim.cluster.loop import Loop, Process
 
@@ -88,7 +88,7 @@ class Registry:
                 del self._keys[key]
             else:
                 self._keys[key] = found
-        events = [Event(key, self.revision, found) for key, found in changes.items()]
+        events = [KeyEvent(key, self.revision, found) for key, found in changes.items()]
         for watch in self._watches:
             watch.tell(events)
         return Done(True, self.revision)
@@ -118,10 +118,12 @@ class Registry:
         except NotFound:
             return None
 
-    def watch(self, process: Process, reset: Callable[[Found], None], apply: Callable[[list[Event]], None]) -> bool:
+    def watch(
+        self, process: Process, reset: Callable[[KeyRange], None], apply: Callable[[list[KeyEvent]], None]
+    ) -> bool:
         """Tell a node what there is now, and whatever happens from now on."""
         watch = Watch(process, apply)
-        found = Found(self.revision, list(self._keys.values()))
+        found = KeyRange(self.revision, list(self._keys.values()))
         process.after(watch.due_ms(), lambda: reset(found))
         self._watches = [each for each in self._watches if each.process is not process and each.process.alive]
         self._watches.append(watch)
@@ -131,7 +133,7 @@ class Registry:
 class Watch:
     """What one node is told, in order and late."""
 
-    def __init__(self, process: Process, apply: Callable[[list[Event]], None]) -> None:
+    def __init__(self, process: Process, apply: Callable[[list[KeyEvent]], None]) -> None:
         self.process = process
         self._apply = apply
         self._last_ms = 0
@@ -142,6 +144,6 @@ class Watch:
         self._last_ms = max(self._last_ms, now_ms + self.process.loop.delay_ms())
         return self._last_ms - now_ms
 
-    def tell(self, events: list[Event]) -> None:
+    def tell(self, events: list[KeyEvent]) -> None:
         """Something happened."""
         self.process.after(self.due_ms(), lambda: self._apply(events))

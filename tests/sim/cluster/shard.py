@@ -7,8 +7,8 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leveret.cluster.proxy.claims import Delivered
-from leveret.cluster.proxy.orphaned_deliveries import Unclaimed
-from leveret.cluster.transfer.batch import Bundle
+from leveret.cluster.proxy.orphaned_deliveries import OrphanedDeliveries
+from leveret.cluster.transfer.batch import OutboxBatch
 from leveret.core import browse
 from leveret.core.broker import Broker
 from leveret.core.errors import DamagedJournal, JournalFailed, LeveretError, StoreUnreachable
@@ -18,7 +18,7 @@ from leveret.core.publish import route_of
 from leveret.core.queue import Queue
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.options import JournalOptions
-from leveret.storage.journal.postgres.store import Claim, TableStore
+from leveret.storage.journal.postgres.store import TableStore, Takeover
 from tests.sim.cluster.loop import Process
 from tests.sim.cluster.mail import ARGUMENTS, DEAD, FULL, Brought, MailRoom, name_of
 from tests.sim.cluster.table import SimTable
@@ -53,7 +53,7 @@ class ShardHost:
     mail_class = MailRoom
 
     def __init__(
-        self, process: Server, table: SimTable, number: int, claim: Claim,
+        self, process: Server, table: SimTable, number: int, claim: Takeover,
         fenced: Callable[[], None], damaged: Callable[[DamagedJournal], None],
     ) -> None:  # fmt: skip
         self.process = process
@@ -74,16 +74,16 @@ class ShardHost:
         self.mail = self.mail_class(self)
         self.store = self.opened(table, journal, claim)
         self.broker.tick(self._clock())
-        letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": name_of(DEAD, self.next)}
-        self.broker.declare_queue("/", WORK, letters)
+        messages = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": name_of(DEAD, self.next)}
+        self.broker.declare_queue("/", WORK, messages)
         for kind, arguments in ARGUMENTS.items():
             self.broker.declare_queue("/", name_of(kind, number), arguments)
-        self.unclaimed = Unclaimed(self.broker)
+        self.unclaimed = OrphanedDeliveries(self.broker)
         self.unclaimed.hold_back()
         self.store.commit.flush()
         self.mail.start()
 
-    def opened(self, table: SimTable, journal: FileJournal, claim: Claim) -> TableStore:
+    def opened(self, table: SimTable, journal: FileJournal, claim: Takeover) -> TableStore:
         """Take the shard over and recover it."""
         return TableStore(
             table, journal, self.broker.restorer, nullcontext(), self._clock, OPTIONS, claim=claim, threaded=False,
@@ -180,9 +180,9 @@ class ShardHost:
         """Do something."""
         job()
 
-    def bring(self, bundle: Bundle) -> list[Brought]:
+    def bring(self, batch: OutboxBatch) -> list[Brought]:
         """Take letters of another shard; gives those that it has now."""
-        return self.mail.bring(bundle)
+        return self.mail.bring(batch)
 
     def move(self, held: Held, lease: int) -> bool:
         """Move a message of WORK to a queue of the next shard, in one frame; False when its lease has ended."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from leveret.storage.disk import Bytes
-from leveret.storage.journal.postgres.table import FIRST_START, Row, Shard, Unknown
+from leveret.storage.journal.postgres.table import FIRST_START, SegmentRow, ShardRow, Unknown
 from tests.sim.cluster.database import Change, Database, State, Statement
 from tests.sim.cluster.loop import Process
 
@@ -32,7 +32,7 @@ class SimTable:
         """The condition of a takeover."""
         return epoch > state.shard.epoch or (epoch, owner) == (state.shard.epoch, state.shard.owner)
 
-    def follows(self, state: State, row: Row) -> bool:
+    def follows(self, state: State, row: SegmentRow) -> bool:
         """The condition of an append beside its epoch."""
         return state.shard.last_seq == row.seq - 1
 
@@ -42,11 +42,11 @@ class SimTable:
 
     # Statements
 
-    def takeover(self, epoch: int | None, owner: str, meta: str) -> Shard | None:
+    def takeover(self, epoch: int | None, owner: str, meta: str) -> ShardRow | None:
         """See Table."""
         assert epoch is not None, "the coordinator gives an epoch"
 
-        def change(state: State) -> Shard:
+        def change(state: State) -> ShardRow:
             state.change(epoch=epoch, owner=owner, meta=state.shard.meta or meta)
             return state.shard
 
@@ -54,19 +54,19 @@ class SimTable:
             self._database.history.taken(self._shard, state.shard.epoch, epoch)
 
         decide = lambda state: change if self.may_take(state, epoch, owner) else None  # noqa: E731
-        found: Shard | None = self._write(decide, note=note, impatient=self.impatient)
+        found: ShardRow | None = self._write(decide, note=note, impatient=self.impatient)
         if found is not None:
             self._epoch = epoch
         return found
 
-    def barrier(self) -> Shard | None:
+    def barrier(self) -> ShardRow | None:
         """See Table."""
-        found: Shard | None = self._write(lambda state: (lambda state: state.shard) if self.is_mine(state) else None)
+        found: ShardRow | None = self._write(lambda state: (lambda state: state.shard) if self.is_mine(state) else None)
         return found
 
-    def shard(self) -> Shard:
+    def shard(self) -> ShardRow:
         """See Table."""
-        found: Shard = self._read(lambda state: state.shard)
+        found: ShardRow = self._read(lambda state: state.shard)
         return found
 
     def set_meta(self, meta: str) -> bool:
@@ -78,7 +78,7 @@ class SimTable:
 
         return self._change(change)
 
-    def begin(self, row: Row) -> bool:
+    def begin(self, row: SegmentRow) -> bool:
         """See Table."""
 
         def change(state: State) -> bool:
@@ -88,7 +88,7 @@ class SimTable:
 
         return self._change(change, lambda state: state.shard.segment == row.segment - 1)
 
-    def append(self, row: Row) -> bool:
+    def append(self, row: SegmentRow) -> bool:
         """See Table."""
         row = row._replace(data=bytes(row.data))  # the journal writes the next frame into the same memory
         epoch = self._epoch
@@ -102,7 +102,7 @@ class SimTable:
             state.epochs[row.seq] = epoch
             return True
 
-        return self._change(change, lambda state: self.follows(state, row), note=note, frame=row.seq)
+        return self._change(change, lambda state: self.follows(state, row), note=note, batch=row.seq)
 
     def save(self, seq: int, parts: list[Bytes]) -> bool:
         """See Table."""
@@ -125,14 +125,14 @@ class SimTable:
 
         return self._change(change)
 
-    def rows(self, segment: int, start: int, size: int) -> list[Row]:
+    def rows(self, segment: int, start: int, size: int) -> list[SegmentRow]:
         """See Table."""
         frames = self._frames(segment)
         return [frames[each] for each in sorted(frames) if max(start, 1) <= each < start + size]
 
     def header(self, segment: int) -> bytes | None:
         """See Table."""
-        row = self.frame(segment, FIRST_START)
+        row = self.batch(segment, FIRST_START)
         return None if row is None else bytes(row.data)
 
     def window(self, segment: int, offset: int, size: int) -> tuple[int, bytes]:
@@ -141,7 +141,7 @@ class SimTable:
         data = b"".join(bytes(frames[start].data) for start in sorted(frames))
         return offset, data[offset : offset + size]
 
-    def frame(self, segment: int, offset: int) -> Row | None:
+    def batch(self, segment: int, offset: int) -> SegmentRow | None:
         """See Table."""
         frames = self._frames(segment)
         start = max((start for start in frames if start <= offset), default=None)
@@ -164,8 +164,8 @@ class SimTable:
 
     # Sending
 
-    def _frames(self, segment: int) -> dict[int, Row]:
-        found: dict[int, Row] = self._read(lambda state: dict(state.segments.get(segment, {})))
+    def _frames(self, segment: int) -> dict[int, SegmentRow]:
+        found: dict[int, SegmentRow] = self._read(lambda state: dict(state.segments.get(segment, {})))
         return found
 
     def _change(self, change: Change, condition: Callable[[State], bool] = lambda state: True, **told: Any) -> bool:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from leveret.core.errors import JournalFailed
-from leveret.storage.journal.postgres.store import Claim, TableStore
-from leveret.storage.journal.postgres.table import Table
+from leveret.storage.journal.postgres.store import TableStore, Takeover
+from leveret.storage.journal.postgres.table import ShardTable
 from tests.storage.journal.world import Life
 
 
@@ -17,9 +17,9 @@ class TableWorld(Life):
 
     def __init__(
         self,
-        table: Table,
+        table: ShardTable,
         *,
-        claim: Claim | None = None,
+        claim: Takeover | None = None,
         threaded: bool = False,
         names: Callable[[set[int]], dict[int, str]] = lambda numbers: {},
         pause: Callable[[float], object] | None = None,

@@ -6,7 +6,7 @@ import pytest
 
 from leveret.core.errors import BlobStoreFailed, DamagedJournal, DiskFull, InvalidArgument, MessageNotFound, WrongKey
 from leveret.storage.blobs import Blobs, LocalBlobs, RemoteBlobs
-from leveret.storage.encryption import Keys
+from leveret.storage.encryption import MasterKeys
 from tests.storage.journal.world import FaultyDisk
 
 NOW_MS = 1_767_225_600_000
@@ -117,18 +117,18 @@ def test_half_a_local_blob_is_swept_and_what_is_not_ours_stays(tmp_path: Path) -
 
 def test_an_encrypted_blob(tmp_path: Path) -> None:
     old, new = bytes(32), bytes(range(32))
-    pointer = Blobs(LocalBlobs(FaultyDisk(tmp_path)), Keys(old)).put(b"a large secret", NOW_MS)
+    pointer = Blobs(LocalBlobs(FaultyDisk(tmp_path)), MasterKeys(old)).put(b"a large secret", NOW_MS)
     (file,) = files(tmp_path)
     assert b"secret" not in file.read_bytes()
-    assert Blobs(LocalBlobs(FaultyDisk(tmp_path)), Keys(new, old)).get(pointer) == b"a large secret"
+    assert Blobs(LocalBlobs(FaultyDisk(tmp_path)), MasterKeys(new, old)).get(pointer) == b"a large secret"
     with pytest.raises(WrongKey, match=json.loads(pointer)["key_id"]):
-        Blobs(LocalBlobs(FaultyDisk(tmp_path)), Keys(new)).get(pointer)
+        Blobs(LocalBlobs(FaultyDisk(tmp_path)), MasterKeys(new)).get(pointer)
     file.write_bytes(file.read_bytes()[:-1] + b"?")
     with pytest.raises(WrongKey, match="tampered"):
-        Blobs(LocalBlobs(FaultyDisk(tmp_path)), Keys(old)).get(pointer)
+        Blobs(LocalBlobs(FaultyDisk(tmp_path)), MasterKeys(old)).get(pointer)
     file.write_bytes(b"short")
     with pytest.raises(DamagedJournal, match=file.name):
-        Blobs(LocalBlobs(FaultyDisk(tmp_path)), Keys(old)).get(pointer)
+        Blobs(LocalBlobs(FaultyDisk(tmp_path)), MasterKeys(old)).get(pointer)
 
 
 def test_a_store_that_is_none_is_refused() -> None:

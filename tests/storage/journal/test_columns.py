@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leveret.core.errors import DamagedJournal, JournalError, UnknownFormat
-from leveret.storage.journal.columns import KINDS, Columns
+from leveret.storage.journal.columns import KINDS, EventColumns
 from leveret.storage.journal.survey import Survey
 from tests.storage.journal.frames import (
     ALSO,
@@ -34,8 +34,8 @@ def run_entry(kind: int, seq: int, count: int, at_ms: int = AT_MS, queue: int = 
     return struct.pack("<BBHIQQII", kind, 0, 1, queue, seq, at_ms << 16 | count, 250, consumer)
 
 
-def columns_of(data: bytes, **options: object) -> Columns:
-    return Columns(data, "segment", 0, len(data), SALT, **options)  # type: ignore[arg-type]
+def columns_of(data: bytes, **options: object) -> EventColumns:
+    return EventColumns(data, "segment", 0, len(data), SALT, **options)  # type: ignore[arg-type]
 
 
 def numbers(packed: bytes, form: str = "q") -> list[int]:
@@ -184,7 +184,7 @@ def test_an_encrypted_frame_in_a_plain_segment_is_refused() -> None:
 
 def test_a_range_outside_of_the_file_is_refused() -> None:
     with pytest.raises(DamagedJournal, match="is cut at offset 48"):
-        Columns(frame(b"", b""), "segment", 0, 49, SALT)
+        EventColumns(frame(b"", b""), "segment", 0, 49, SALT)
 
 
 @given(st.lists(entries, max_size=6), st.booleans())

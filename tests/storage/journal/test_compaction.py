@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from leveret.core.errors import DamagedJournal
-from leveret.storage.encryption import Keys
+from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.compaction import SLACK_BYTES, is_worth_copying
 from tests.storage.journal.world import FaultyDisk, World
 
@@ -180,8 +180,8 @@ def test_a_segment_is_copied_when_most_of_it_or_of_the_log_is_dead() -> None:
 
 
 @pytest.mark.parametrize("linkable", [True, False])
-@pytest.mark.parametrize("keys", [Keys(), Keys(b"k" * 32)], ids=["plain", "encrypted"])
-def test_a_segment_is_archived_with_the_names_of_its_queues(tmp_path: Path, linkable: bool, keys: Keys) -> None:
+@pytest.mark.parametrize("keys", [MasterKeys(), MasterKeys(b"k" * 32)], ids=["plain", "encrypted"])
+def test_a_segment_is_archived_with_the_names_of_its_queues(tmp_path: Path, linkable: bool, keys: MasterKeys) -> None:
     disk = FaultyDisk(tmp_path / "data")
     if not linkable:
         disk.link = refuse_link  # type: ignore[method-assign]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from leveret.core.ports import Journal
-from leveret.storage.encryption import Keys
+from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.postgres.statements import PostgresTable
 from leveret.storage.journal.replay import PlainState
 from tests.storage.journal.table_world import TableWorld
@@ -49,10 +49,10 @@ def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Subject]
         "memory": None,
         "files": lambda: World(tmp_path),
         "uncached files": lambda: World(tmp_path, cache_bytes=1, segment_bytes=1024),
-        "encrypted files": lambda: World(tmp_path, cache_bytes=1, keys=Keys(b"k" * 32)),
+        "encrypted files": lambda: World(tmp_path, cache_bytes=1, keys=MasterKeys(b"k" * 32)),
         "tables": lambda: TableWorld(PostgresTable(url)),
         "uncached tables": lambda: TableWorld(PostgresTable(url), cache_bytes=1, segment_bytes=1024),
-        "encrypted tables": lambda: TableWorld(PostgresTable(url), cache_bytes=1, keys=Keys(b"k" * 32)),
+        "encrypted tables": lambda: TableWorld(PostgresTable(url), cache_bytes=1, keys=MasterKeys(b"k" * 32)),
     }
     subject = Subject(makers[request.param])
     yield subject

@@ -13,7 +13,7 @@ import pytest
 import leveret
 from leveret.core.errors import DamagedJournal, WrongKey
 from leveret.storage.disk import Disk
-from leveret.storage.encryption import CIPHERS_MAX, Cipher, KeyRef, Keys, frame_nonce, hkdf, seal
+from leveret.storage.encryption import CIPHERS_MAX, KeyRef, MasterKeys, SegmentCipher, batch_nonce, hkdf, seal
 from leveret.storage.journal.checkpoint import checkpoint_names
 from leveret.storage.journal.files.meta import read_meta
 from leveret.storage.journal.files.segments import FRAME_HEADER_BYTES, HEADER_BYTES, SegmentHeader, parse_header
@@ -69,55 +69,55 @@ def written(world: World, count: int = 12) -> None:
 
 def test_two_segments_never_share_a_key(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        world = World(tmp_path / name, keys=Keys(OLD), segment_bytes=1024)
+        world = World(tmp_path / name, keys=MasterKeys(OLD), segment_bytes=1024)
         written(world)
         world.close()
     found = [header for name in ("one", "two") for header in headers(tmp_path / name)]
     assert len({header.key.salt for header in found}) == len(found) > 6
-    assert {header.key.key_id for header in found} == {Keys(OLD).writing}
+    assert {header.key.key_id for header in found} == {MasterKeys(OLD).writing}
     plain = b"the same bytes"
-    sealed = {header.cipher(Keys(OLD)).encrypt(bytes(12), plain, b"") for header in found}
+    sealed = {header.cipher(MasterKeys(OLD)).encrypt(bytes(12), plain, b"") for header in found}
     assert len(sealed) == len(found)
 
 
 def test_a_frame_does_not_decrypt_in_another_segment(tmp_path: Path) -> None:
-    world = World(tmp_path, keys=Keys(OLD), segment_bytes=1024)
+    world = World(tmp_path, keys=MasterKeys(OLD), segment_bytes=1024)
     written(world)
     world.close()
     first, second = headers(tmp_path)[:2]
     data = sorted(tmp_path.glob("seg-*.log"))[0].read_bytes()[HEADER_BYTES:]
     body_len, index_len = struct.unpack_from("<II", data, 8)
     sealed = data[FRAME_HEADER_BYTES : FRAME_HEADER_BYTES + body_len + index_len + 16]
-    assert first.opened(Keys(OLD), first.first_seq, sealed, data[8:FRAME_HEADER_BYTES])
+    assert first.opened(MasterKeys(OLD), first.first_seq, sealed, data[8:FRAME_HEADER_BYTES])
     for other in (second, first._replace(segment=9), first._replace(key=KeyRef(first.key.key_id, bytes(11) + b"x"))):
-        nonce = frame_nonce(first.salt, first.first_seq)
+        nonce = batch_nonce(first.salt, first.first_seq)
         with pytest.raises(WrongKey, match="tampered"):
-            other.cipher(Keys(OLD)).decrypt(nonce, sealed, data[8:FRAME_HEADER_BYTES])
+            other.cipher(MasterKeys(OLD)).decrypt(nonce, sealed, data[8:FRAME_HEADER_BYTES])
 
 
 @pytest.fixture
 def nonces(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[bytes, bytes]]:
     """How often each pair of a key and a nonce was used to encrypt, by whoever does."""
     used: Counter[tuple[bytes, bytes]] = Counter()
-    made, encrypt = Cipher.__init__, Cipher.encrypt
+    made, encrypt = SegmentCipher.__init__, SegmentCipher.encrypt
 
-    def remembered(self: Cipher, key_id: bytes, key: bytes) -> None:
+    def remembered(self: SegmentCipher, key_id: bytes, key: bytes) -> None:
         made(self, key_id, key)
         keys[id(self)] = self, key
 
-    def counted(self: Cipher, nonce: bytes, data: Any, header: bytes) -> bytes:
+    def counted(self: SegmentCipher, nonce: bytes, data: Any, header: bytes) -> bytes:
         used[keys[id(self)][1], nonce] += 1
         return encrypt(self, nonce, data, header)
 
-    keys: dict[int, tuple[Cipher, bytes]] = {}
-    monkeypatch.setattr(Cipher, "__init__", remembered)
-    monkeypatch.setattr(Cipher, "encrypt", counted)
+    keys: dict[int, tuple[SegmentCipher, bytes]] = {}
+    monkeypatch.setattr(SegmentCipher, "__init__", remembered)
+    monkeypatch.setattr(SegmentCipher, "encrypt", counted)
     return used
 
 
 def test_no_nonce_is_used_twice_over_restarts(tmp_path: Path, nonces: Counter[tuple[bytes, bytes]]) -> None:
     for _ in range(4):
-        world = World(tmp_path, keys=Keys(OLD), segment_bytes=1024)
+        world = World(tmp_path, keys=MasterKeys(OLD), segment_bytes=1024)
         written(world, 5)
         world.store.checkpoint()
         world.publish(b"lost")
@@ -131,7 +131,7 @@ def test_a_frame_that_is_written_again_is_not_encrypted_again(
     tmp_path: Path, nonces: Counter[tuple[bytes, bytes]]
 ) -> None:
     disk = FaultyDisk(tmp_path)
-    world = World(disk, keys=Keys(OLD), spare_bytes=4096)
+    world = World(disk, keys=MasterKeys(OLD), spare_bytes=4096)
     written(world, 3)
     disk.room_bytes = 100
     world.durably(b"y" * 500)
@@ -141,7 +141,7 @@ def test_a_frame_that_is_written_again_is_not_encrypted_again(
         world.durably(b"z")
     assert set(nonces.values()) == {1}
     world.kill()
-    again = World(tmp_path, keys=Keys(OLD))
+    again = World(tmp_path, keys=MasterKeys(OLD))
     assert len(again.bodies()[1]) == 4
     again.close()
 
@@ -149,7 +149,7 @@ def test_a_frame_that_is_written_again_is_not_encrypted_again(
 def test_an_interrupted_frame_is_not_encrypted_again(
     tmp_path: Path, nonces: Counter[tuple[bytes, bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World(tmp_path, keys=Keys(OLD))
+    world = World(tmp_path, keys=MasterKeys(OLD))
     written(world, 3)
     write, interrupted = world.disk.write, list[int]()
 
@@ -166,7 +166,7 @@ def test_an_interrupted_frame_is_not_encrypted_again(
     assert (interrupted, set(nonces.values())) == ([40], {1})
     facts = world.facts()
     world.kill()
-    again = World(tmp_path, keys=Keys(OLD), cache_bytes=1)
+    again = World(tmp_path, keys=MasterKeys(OLD), cache_bytes=1)
     assert again.facts() == facts
     again.close()
 
@@ -188,7 +188,7 @@ class Doubtful(SimTable):
 def test_a_frame_that_is_sent_again_is_not_encrypted_again(nonces: Counter[tuple[bytes, bytes]]) -> None:
     table = Doubtful(SimDatabase())
     table.tried = set()
-    world = TableWorld(table, keys=Keys(OLD))
+    world = TableWorld(table, keys=MasterKeys(OLD))
     for _ in range(5):
         world.durably(b"x" * 200)
     assert len(table.tried) >= 5
@@ -197,7 +197,7 @@ def test_a_frame_that_is_sent_again_is_not_encrypted_again(nonces: Counter[tuple
 
 
 def test_boxes_differ_and_keys_are_kept_in_bounds() -> None:
-    keys = Keys(OLD)
+    keys = MasterKeys(OLD)
     assert len({seal(keys, b"info", b"plain") for _ in range(50)}) == 50
     for number in range(CIPHERS_MAX + 10):
         keys.cipher(keys.new_key(), str(number).encode())
@@ -205,14 +205,14 @@ def test_boxes_differ_and_keys_are_kept_in_bounds() -> None:
 
 
 def test_the_ids_of_keys_are_in_meta_before_they_are_used(tmp_path: Path) -> None:
-    old, new = Keys(OLD).writing.hex(), Keys(NEW).writing.hex()
+    old, new = MasterKeys(OLD).writing.hex(), MasterKeys(NEW).writing.hex()
     World(tmp_path).close()
     assert read_meta(Disk(tmp_path)).keys == ()
-    World(tmp_path, keys=Keys(OLD)).kill()
+    World(tmp_path, keys=MasterKeys(OLD)).kill()
     assert (read_meta(Disk(tmp_path)).keys, read_meta(Disk(tmp_path)).format) == ((old,), 2)
-    World(tmp_path, keys=Keys(NEW, OLD)).kill()
+    World(tmp_path, keys=MasterKeys(NEW, OLD)).kill()
     assert read_meta(Disk(tmp_path)).keys == (new, old)
-    for keys, missing in ((Keys(), new), (Keys(NEW), old), (Keys(b"x" * 32), new)):
+    for keys, missing in ((MasterKeys(), new), (MasterKeys(NEW), old), (MasterKeys(b"x" * 32), new)):
         with pytest.raises(WrongKey, match=rf"{missing}; given: .*rotate-key"):
             World(tmp_path, keys=keys)
     assert read_meta(Disk(tmp_path)).keys == (new, old)
@@ -234,7 +234,7 @@ def test_a_store_of_an_older_version_goes_on_in_the_new_format(tmp_path: Path) -
         assert bodies_of(broker) == (ORDERS, EVENTS)
         broker.queue("orders").send("new")
         broker.stream("events").send("event 6")
-    assert read_meta(Disk(place)).keys == (Keys(KEY).writing.hex(),)
+    assert read_meta(Disk(place)).keys == (MasterKeys(KEY).writing.hex(),)
     found = {header.segment: header.key.is_derived for header in headers(place)}
     assert found == {number: number > len(before) for number in found}
     assert len(found) == len(before) + 1
@@ -245,7 +245,7 @@ def test_a_store_of_an_older_version_goes_on_in_the_new_format(tmp_path: Path) -
 def test_a_store_of_an_older_version_says_which_key_it_needs(tmp_path: Path) -> None:
     place = unpacked(tmp_path / "store")
     for keys in (None, key_file(tmp_path / "keys", NEW)):
-        with pytest.raises(WrongKey, match=Keys(KEY).writing.hex()):
+        with pytest.raises(WrongKey, match=MasterKeys(KEY).writing.hex()):
             leveret.open(place, encryption_key_file=keys, **OPTIONS)
     assert read_meta(Disk(place)).keys == ()
 
@@ -257,7 +257,7 @@ def test_a_piece_that_an_older_version_staged_is_read(tmp_path: Path) -> None:
 
     place = unpacked(tmp_path / "store")
     limits = StagingLimits(10_000, 10_000, 10_000, 10, 10, 1_000)
-    staging = Staging(Folder(Disk(place / "staging")), Keys(KEY), Quota(limits), 0)
+    staging = Staging(Folder(Disk(place / "staging")), MasterKeys(KEY), Quota(limits), 0)
     assert staging.read(Sink("/", "guest", "s"), "a", 0) == STAGED
 
 
@@ -265,7 +265,7 @@ def test_checkpoints_of_both_versions_are_used(tmp_path: Path) -> None:
     place, keys = unpacked(tmp_path / "store"), key_file(tmp_path / "keys", KEY)
     for _ in range(2):
         broker = leveret.open(place, encryption_key_file=keys, **OPTIONS)
-        store = broker.guard.store
+        store = broker.runtime.store
         assert store is not None
         assert store.recovered.from_checkpoint
         broker.close()
@@ -274,7 +274,7 @@ def test_checkpoints_of_both_versions_are_used(tmp_path: Path) -> None:
 
 
 def test_a_damaged_encrypted_segment_is_salvaged(tmp_path: Path) -> None:
-    world = World(tmp_path, keys=Keys(OLD), segment_bytes=1024)
+    world = World(tmp_path, keys=MasterKeys(OLD), segment_bytes=1024)
     written(world, 12)
     world.kill()
     first, second, *_ = sorted(tmp_path.glob("seg-*.log"))
@@ -286,11 +286,11 @@ def test_a_damaged_encrypted_segment_is_salvaged(tmp_path: Path) -> None:
     second.write_bytes(data)
     assert {damage.name for damage in verify(Disk(tmp_path))} == {first.name, second.name}
     with pytest.raises(DamagedJournal, match=first.name):
-        World(tmp_path, keys=Keys(OLD))
-    found = World(tmp_path, keys=Keys(OLD), salvage=True, cache_bytes=1)
+        World(tmp_path, keys=MasterKeys(OLD))
+    found = World(tmp_path, keys=MasterKeys(OLD), salvage=True, cache_bytes=1)
     whole = len(found.bodies()[1])
     assert (0 < whole < 12, found.recovered.skipped_frames > 1) == (True, True)
     found.close()
-    again = World(tmp_path, keys=Keys(OLD), cache_bytes=1)
+    again = World(tmp_path, keys=MasterKeys(OLD), cache_bytes=1)
     assert len(again.bodies()[1]) == whole
     again.close()

@@ -31,7 +31,7 @@ def play(data: bytes) -> PlainState:
     state = PlainState(Journal())
     head = read_head(data, 0, SALT)
     assert head is not None
-    Replay(state, {}).frame(data, 48, head, 1, 112)
+    Replay(state, {}).batch(data, 48, head, 1, 112)
     return state
 
 

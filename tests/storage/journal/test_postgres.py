@@ -13,8 +13,8 @@ from leveret.core.errors import DamagedJournal, Fenced, InvalidArgument, Journal
 from leveret.storage.journal.files.segments import segment_name
 from leveret.storage.journal.postgres import blobs as postgres_blobs
 from leveret.storage.journal.postgres.statements import PostgresTable
-from leveret.storage.journal.postgres.store import Claim
-from leveret.storage.journal.postgres.table import Row, Shard, Unknown
+from leveret.storage.journal.postgres.store import Takeover
+from leveret.storage.journal.postgres.table import SegmentRow, ShardRow, Unknown
 from tests.postgres_server import PostgresServer
 from tests.storage.journal.table_world import TableWorld
 from tests.waiting import PATIENCE_S
@@ -45,13 +45,13 @@ class Interrupted(PostgresTable):
         self._meet("after", statement)
         return answer
 
-    def append(self, row: Row) -> bool:
+    def append(self, row: SegmentRow) -> bool:
         return self._around("append", lambda: PostgresTable.append(self, row))
 
-    def begin(self, row: Row) -> bool:
+    def begin(self, row: SegmentRow) -> bool:
         return self._around("begin", lambda: PostgresTable.begin(self, row))
 
-    def barrier(self) -> Shard | None:
+    def barrier(self) -> ShardRow | None:
         return self._around("barrier", lambda: PostgresTable.barrier(self))
 
 
@@ -85,7 +85,7 @@ def reading_all(postgres: PostgresServer, url: str) -> Iterator[None]:
 def test_an_owner_who_was_replaced_stops(store_url: str) -> None:
     first = TableWorld(PostgresTable(store_url))
     first.durably(b"kept")
-    second = TableWorld(PostgresTable(store_url), claim=Claim("somebody else"))
+    second = TableWorld(PostgresTable(store_url), claim=Takeover("somebody else"))
     first.publish(b"never confirmed")
     with pytest.raises(Fenced, match=r"somebody else .* has taken over this store"):
         first.commit.flush()
@@ -135,11 +135,11 @@ def test_whatever_a_replaced_owner_does_is_refused(store_url: str, change: str) 
 
 
 def test_only_a_higher_epoch_takes_over(store_url: str) -> None:
-    TableWorld(PostgresTable(store_url), claim=Claim("high", 7)).kill()
+    TableWorld(PostgresTable(store_url), claim=Takeover("high", 7)).kill()
     for lower in (6, 7):
         with pytest.raises(Fenced, match="high"):
-            TableWorld(PostgresTable(store_url), claim=Claim("low", lower))
-    again = TableWorld(PostgresTable(store_url), claim=Claim("high", 7))
+            TableWorld(PostgresTable(store_url), claim=Takeover("low", lower))
+    again = TableWorld(PostgresTable(store_url), claim=Takeover("high", 7))
     assert again.store.epoch == 7
     again.close()
 
@@ -242,7 +242,7 @@ def test_whoever_is_interrupted_while_he_waits_finds_his_frame_there(store_url: 
     table = PostgresTable(store_url)
     world = TableWorld(table)
 
-    def interrupt(row: Row) -> bool:
+    def interrupt(row: SegmentRow) -> bool:
         del table.append
         assert table.append(row)
         raise KeyboardInterrupt
@@ -262,9 +262,9 @@ def test_a_frame_that_lands_late_is_taken_for_its_own(store_url: str) -> None:
     table = PostgresTable(store_url)
     world = TableWorld(table)
     world.durably(b"first")
-    late: list[Row] = []
+    late: list[SegmentRow] = []
 
-    def append(row: Row) -> bool:
+    def append(row: SegmentRow) -> bool:
         """The first attempt is on its way; it lands just before the second."""
         late.append(row._replace(data=bytes(row.data)))
         if len(late) == 1:

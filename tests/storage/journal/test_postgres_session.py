@@ -10,7 +10,7 @@ import pytest
 from leveret.core.errors import InvalidArgument, UnknownFormat
 from leveret.embedded.broker import open
 from leveret.storage.journal.postgres import session as postgres_session
-from leveret.storage.journal.postgres.session import Run, Session
+from leveret.storage.journal.postgres.session import PostgresSession, Run
 from leveret.storage.journal.postgres.statements import PostgresTable
 from leveret.storage.journal.postgres.table import Unknown
 from leveret.storage.journal.postgres_figures import ConnectionFigures
@@ -66,13 +66,13 @@ def test_a_database_without_an_encoding(postgres: PostgresServer) -> None:
 )
 def test_a_password_is_not_repeated(url: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
-        Session(url, 0)
+        PostgresSession(url, 0)
     assert "secret" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(("source", "harmless"), [("varsup.c", True), ("multixact.c", True), ("syncrep.c", False)])
 def test_transaction_numbers_that_run_out_leave_no_doubt(store_url: str, source: str, harmless: bool) -> None:
-    session = Session(store_url, 0)
+    session = PostgresSession(store_url, 0)
     warning: Any = SimpleNamespace(sqlstate="01000", source_file=source, message_primary="a warning")
 
     def warned(run: object) -> str:
@@ -100,7 +100,7 @@ def test_a_store_of_a_newer_version_is_left_to_it(postgres: PostgresServer, stor
 
 
 def test_a_session_ends_under_whoever_uses_it(postgres: PostgresServer, store_url: str) -> None:
-    session, refusals = Session(store_url, 0), list[Exception]()
+    session, refusals = PostgresSession(store_url, 0), list[Exception]()
 
     def ask() -> None:
         try:
@@ -120,7 +120,7 @@ def test_a_session_ends_under_whoever_uses_it(postgres: PostgresServer, store_ur
 def test_connections_are_counted(postgres: PostgresServer, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     figures = ConnectionFigures()
     monkeypatch.setattr(postgres_session, "FIGURES", figures)
-    session = Session(store_url, 0)
+    session = PostgresSession(store_url, 0)
     assert not figures.used
 
     def stand_still(run: Run) -> None:
@@ -147,7 +147,7 @@ def test_nobody_waits_for_one_who_stands_still_in_a_transaction(
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     TableWorld(PostgresTable(store_url)).kill()
-    still = Session(store_url, 0)
+    still = PostgresSession(store_url, 0)
     monkeypatch.setattr(postgres_session, "IDLE_MS", 100)
     still.run("select 1")
     monkeypatch.undo()
@@ -164,7 +164,7 @@ def test_nobody_waits_for_one_who_stands_still_in_a_transaction(
 
 
 def test_one_who_has_not_waited_for_long_is_left_alone(postgres: PostgresServer, store_url: str) -> None:
-    session, answers = Session(store_url, 0), list[object]()
+    session, answers = PostgresSession(store_url, 0), list[object]()
     asker = threading.Thread(target=lambda: answers.append(session.run("select 1 from pg_advisory_xact_lock(7)")))
     with psycopg.connect(store_url) as other:
         other.execute("select pg_advisory_xact_lock(7)")

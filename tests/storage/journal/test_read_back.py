@@ -5,24 +5,24 @@ from pathlib import Path
 import pytest
 
 from leveret.core.errors import DamagedJournal, MessageNotFound, MessageTooLarge
-from leveret.storage.encryption import Keys
+from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.files import segments
 from tests.storage.journal.world import FaultyDisk, World
 
-FRAME = b"x" * 3000  # a frame of one such message takes one buffer of 4,096 bytes
+BATCH = b"x" * 3000  # a frame of one such message takes one buffer of 4,096 bytes
 
 
 def reads(disk: FaultyDisk, world: World, seq: int) -> int:
     """How often the disk is asked for a message."""
     before = disk.calls.count("pread")
-    assert world.state.read(1, seq).body == FRAME
+    assert world.state.read(1, seq).body == BATCH
     return disk.calls.count("pread") - before
 
 
 def test_what_was_written_last_is_not_read_from_the_disk(tmp_path: Path) -> None:
     disk = FaultyDisk(tmp_path)
     world = World(disk, cache_bytes=2 * 4096)
-    first, second, third = (world.durably(FRAME) for _ in range(3))
+    first, second, third = (world.durably(BATCH) for _ in range(3))
     assert world.journal.cached_bytes <= 2 * 4096
     assert reads(disk, world, third) == 0
     assert reads(disk, world, second) == 0
@@ -42,7 +42,7 @@ def test_the_end_of_the_log_in_memory_is_bounded_and_every_message_readable(tmp_
 def test_a_removed_segment_leaves_memory_too(tmp_path: Path) -> None:
     world = World(tmp_path, segment_bytes=4096)
     for _ in range(20):
-        world.state.settle(1, world.durably(FRAME))
+        world.state.settle(1, world.durably(BATCH))
     before = world.journal.cached_bytes
     while world.store.compact(1 << 20):
         pass
@@ -84,8 +84,8 @@ def test_the_window_never_shows_what_was_not_yet_written(tmp_path: Path) -> None
     world.close()
 
 
-@pytest.mark.parametrize("keys", [Keys(), Keys(b"k" * 32)], ids=["plain", "encrypted"])
-def test_few_files_are_open_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: Keys) -> None:
+@pytest.mark.parametrize("keys", [MasterKeys(), MasterKeys(b"k" * 32)], ids=["plain", "encrypted"])
+def test_few_files_are_open_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: MasterKeys) -> None:
     monkeypatch.setattr(segments, "OPEN_FILES_MAX", 3)
     opened: set[int] = set()
 

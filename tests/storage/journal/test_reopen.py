@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from leveret.storage.encryption import Keys
+from leveret.storage.encryption import MasterKeys
 from tests.storage.journal.world import QuickDisk, World
 
 QUEUES = st.integers(1, 12)
@@ -16,7 +16,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"segment_bytes": 1024},
     {"segment_bytes": 4096, "cache_bytes": 1},
     {"segment_bytes": 1024, "cache_bytes": 300, "sync": "never"},
-    {"segment_bytes": 2048, "cache_bytes": 1, "keys": Keys(b"k" * 32)},
+    {"segment_bytes": 2048, "cache_bytes": 1, "keys": MasterKeys(b"k" * 32)},
 ]
 
 

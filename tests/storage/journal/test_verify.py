@@ -6,14 +6,14 @@ from random import Random
 import pytest
 
 from leveret.storage.disk import Disk
-from leveret.storage.encryption import Keys
+from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.files.verify import verify
 from tests.storage.journal.world import World
 
 
-@pytest.mark.parametrize("keys", [Keys(), Keys(b"k" * 32)], ids=["plain", "encrypted"])
+@pytest.mark.parametrize("keys", [MasterKeys(), MasterKeys(b"k" * 32)], ids=["plain", "encrypted"])
 @pytest.mark.parametrize("leave", ["close", "kill"])
-def test_every_changed_bit_is_found(tmp_path: Path, keys: Keys, leave: str) -> None:
+def test_every_changed_bit_is_found(tmp_path: Path, keys: MasterKeys, leave: str) -> None:
     world = World(tmp_path, segment_bytes=1024, keys=keys)
     for number in range(20):
         world.state.settle(1, world.durably(b"message %d" % number * 10))

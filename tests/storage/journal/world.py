@@ -10,7 +10,7 @@ from typing import Any
 from leveret.core.errors import JournalFailed
 from leveret.storage.disk import Bytes, Disk
 from leveret.storage.journal.commit import Commit
-from leveret.storage.journal.files.recovery import Recovered
+from leveret.storage.journal.files.recovery import RecoveredJournal
 from leveret.storage.journal.files.store import FileStore
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.options import JournalOptions
@@ -38,7 +38,7 @@ class Life:
         return self.store.commit
 
     @property
-    def recovered(self) -> Recovered:
+    def recovered(self) -> RecoveredJournal:
         return self.store.recovered
 
     def clock(self) -> int:

@@ -8,13 +8,13 @@ from typing import Any
 from leveret.storage.journal.postgres.bounded_reads import Questions
 from leveret.storage.journal.postgres.stream_table import (
     NewIndex,
-    Piece,
     Removal,
+    SegmentAppend,
     SegmentKey,
     StoredSegment,
     StreamChange,
 )
-from leveret.storage.stream.postgres.directory import TableHome
+from leveret.storage.stream.postgres.directory import TableStreamDirectories
 from tests.storage.stream.world import World
 
 
@@ -30,7 +30,7 @@ class MemoryStreams:
 
     def store(self, changes: Sequence[StreamChange]) -> None:
         for change in changes:
-            if isinstance(change, Piece):
+            if isinstance(change, SegmentAppend):
                 before = self.bytes.get(change.segment, b"")
                 assert change.start == len(before), "pieces follow each other"
                 self.bytes[change.segment] = before + change.data
@@ -78,14 +78,14 @@ class TablesWorld(World):
         super().__init__(self.disk, **options)
 
     def _take_over(self) -> None:
-        self.home = TableHome(self.table, Questions())
-        self.disk = self.home.partition(1, 0)
+        self.directories = TableStreamDirectories(self.table, Questions())
+        self.disk = self.directories.partition(1, 0)
 
     def store(self) -> None:
         """A frame has become durable."""
-        self.table.store(self.home.changes.take())
-        self.home.changes.stored()
-        self.home.tidy()
+        self.table.store(self.directories.changes.take())
+        self.directories.changes.stored()
+        self.directories.tidy()
 
     def commit(self) -> int:
         self.log.write(self.now_ms)

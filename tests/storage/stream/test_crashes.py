@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from leveret.core.errors import DamagedJournal, DiskFull, JournalFailed
-from leveret.storage.stream.files.writer import Writer
-from leveret.storage.stream.log import Log
+from leveret.storage.stream.files.writer import PartitionWriter
+from leveret.storage.stream.log import PartitionLog
 from leveret.storage.stream.options import StreamOptions
 from leveret.storage.stream.producers import Producers
 from tests.sim.simdisk import SHORT, SimDisk
@@ -33,8 +33,8 @@ class Run:
         """How far retention may have removed."""
         self.log = self.opened()
 
-    def opened(self) -> Log:
-        return Log(self.disk, OPTIONS, on_failure=lambda failure: None)
+    def opened(self) -> PartitionLog:
+        return PartitionLog(self.disk, OPTIONS, on_failure=lambda failure: None)
 
     def step(self) -> None:
         """One random thing."""
@@ -72,7 +72,7 @@ class Run:
 
     def check(self, disk: SimDisk) -> None:
         """Open another disk: it must hold what was promised, and go on from there."""
-        log = Log(disk, OPTIONS, on_failure=lambda failure: None)
+        log = PartitionLog(disk, OPTIONS, on_failure=lambda failure: None)
         records = drained(log.reader(0))
         assert log.first_offset <= self.first_max
         assert [record.offset for record in records] == list(range(log.first_offset, log.committed))
@@ -83,7 +83,7 @@ class Run:
             log.append(self.now_ms, ROUTE, HEADER + self.sent[number], len(HEADER), b"", b"p", number + 1)
         assert log.commit(self.now_ms) == len(self.sent)
         log.close(self.now_ms)
-        again = Log(disk, OPTIONS, on_failure=lambda failure: None)
+        again = PartitionLog(disk, OPTIONS, on_failure=lambda failure: None)
         assert [record.body for record in drained(again.reader(0))] == self.sent[again.first_offset :]
         again.abandon()
 
@@ -114,7 +114,7 @@ def test_a_power_cut_at_any_call_loses_nothing_that_was_committed(seed: int) -> 
     assert cut_power_everywhere(seed) > STEPS
 
 
-def without_sync(writer: Writer) -> None:
+def without_sync(writer: PartitionWriter) -> None:
     writer.synced = writer.written
 
 
@@ -128,7 +128,7 @@ def without_names(disk: SimDisk) -> None:
 
 @pytest.mark.parametrize(
     ("mutated", "name", "mutant"),
-    [(Writer, "sync", without_sync), (Producers, "copy", without_copy), (SimDisk, "sync_dir", without_names)],
+    [(PartitionWriter, "sync", without_sync), (Producers, "copy", without_copy), (SimDisk, "sync_dir", without_names)],
 )
 def test_power_cuts_find_what_is_wrong(
     monkeypatch: pytest.MonkeyPatch, mutated: type, name: str, mutant: Callable[[Any], object]
@@ -170,7 +170,7 @@ def test_no_rotten_bit_goes_unnoticed(seed: int) -> None:
 
 def test_what_only_the_page_cache_holds_is_written_anew() -> None:
     disk = SimDisk()
-    log = Log(disk, OPTIONS, on_failure=lambda failure: None)
+    log = PartitionLog(disk, OPTIONS, on_failure=lambda failure: None)
     log.append(1, ROUTE, b"durable")
     log.commit(1)
     log.append(2, ROUTE, b"in the cache")
@@ -178,9 +178,9 @@ def test_what_only_the_page_cache_holds_is_written_anew() -> None:
     with pytest.raises(JournalFailed):
         log.commit(2)
     restarted = disk.killed()
-    found = Log(restarted, OPTIONS)
+    found = PartitionLog(restarted, OPTIONS)
     assert [record.content for record in drained(found.reader(0))] == [b"durable", b"in the cache"]
-    cut = Log(restarted.crash(Random(3)), OPTIONS)
+    cut = PartitionLog(restarted.crash(Random(3)), OPTIONS)
     assert cut.committed == found.committed
     found.abandon()
     cut.abandon()

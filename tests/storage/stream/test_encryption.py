@@ -6,7 +6,7 @@ import pytest
 
 from leveret.core.errors import WrongKey
 from leveret.storage.disk import Disk
-from leveret.storage.encryption import Keys
+from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.records import crc32c
 from leveret.storage.stream.blocks import HEAD_BYTES, block_bytes
 from leveret.storage.stream.files.segments import HEADER_BYTES
@@ -18,12 +18,12 @@ OLD, NEW = bytes(32), bytes([1] * 32)
 
 
 def opened(path: Path, *keys: bytes) -> World:
-    return World(Disk(path), segment_bytes=1 << 10, sync="never", keys=Keys(*keys))
+    return World(Disk(path), segment_bytes=1 << 10, sync="never", keys=MasterKeys(*keys))
 
 
 def with_keys(world: World, *keys: bytes) -> None:
     """Open again with other keys."""
-    world.options = StreamOptions(segment_bytes=1 << 10, sync="never", keys=Keys(*keys))
+    world.options = StreamOptions(segment_bytes=1 << 10, sync="never", keys=MasterKeys(*keys))
     world.restart()
 
 
@@ -114,7 +114,7 @@ def test_each_segment_and_each_process_has_a_key_of_its_own(tmp_path: Path) -> N
     assert len(set().union(*salts)) == sum(map(len, salts)) > len(salts) - 1
     blocks = [row for rows in found.values() for row in rows]
     assert len(set(blocks)) == len(blocks) > 20
-    assert {key_id for key_id, _, _ in blocks} == {Keys(OLD).writing}
+    assert {key_id for key_id, _, _ in blocks} == {MasterKeys(OLD).writing}
 
 
 def test_another_master_key_begins_a_new_segment(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_another_master_key_begins_a_new_segment(tmp_path: Path) -> None:
         world.commit()
     world.log.close(0)
     found = [{key_id for key_id, _, _ in rows} for rows in sealed_heads(tmp_path).values()]
-    old, new = Keys(OLD).writing, Keys(NEW).writing
+    old, new = MasterKeys(OLD).writing, MasterKeys(NEW).writing
     assert found == [set(), {old}, {new}, {old}]
 
 

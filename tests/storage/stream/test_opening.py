@@ -8,9 +8,9 @@ import pytest
 from leveret.core.errors import DamagedJournal, DiskFull, JournalFailed, PreconditionFailed, UnknownFormat
 from leveret.storage.disk import Disk
 from leveret.storage.journal.records import crc32c
-from leveret.storage.stream.files.segments import HEADER_BYTES, Share
+from leveret.storage.stream.files.segments import HEADER_BYTES, PartitionShare
 from leveret.storage.stream.index import index_name
-from leveret.storage.stream.log import Log
+from leveret.storage.stream.log import PartitionLog
 from leveret.storage.stream.options import StreamOptions
 from tests.storage.journal.world import FaultyDisk
 from tests.storage.stream.world import ROUTE, World, drained, numbered, on_files
@@ -153,7 +153,7 @@ def test_files_of_another_version_are_refused(world: World) -> None:
 def test_another_number_of_partitions_is_refused(world: World) -> None:
     world.fill(1)
     with pytest.raises(PreconditionFailed, match="partition 0 of 1, not 0 of 3"):
-        Log(world.disk, world.options, Share(0, 3))
+        PartitionLog(world.disk, world.options, PartitionShare(0, 3))
 
 
 def test_a_full_disk_refuses_and_goes_on_when_there_is_room(tmp_path: Path) -> None:

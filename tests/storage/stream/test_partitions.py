@@ -38,8 +38,8 @@ def places(stream: leveret.Stream) -> StreamRecorder:
 
 @pytest.fixture
 def group(broker: leveret.Broker, stream: leveret.Stream) -> ConsumerGroup:
-    with broker.guard:
-        return broker.guard.streams.groups.declare("/", "events", "billing", 4)
+    with broker.runtime:
+        return broker.runtime.streams.groups.declare("/", "events", "billing", 4)
 
 
 def fill(stream: leveret.Stream, clock: leveret.ManualClock) -> dict[str, int]:
@@ -119,16 +119,16 @@ def test_a_group_reads_every_record_once_while_members_come_and_go(
     for turn in range(200):
         now_ms = clock.now_ms() + 700 * turn
         name = f"member {turn % 3}"
-        with stream.guard:
+        with stream.runtime:
             assignment = group.join(name, now_ms, session_ms=2_200)
         for partition in assignment.partitions:
             reader = places.logs[partition].reader(group.position(partition, places))
             seen += [record.body.decode() for record in reader.read()]
-            with stream.guard:
+            with stream.runtime:
                 group.commit(name, assignment.generation, {partition: reader.offset}, now_ms)
             reader.close()
         if turn % 7 == 0:
-            with stream.guard:
+            with stream.runtime:
                 group.leave(name, now_ms)
     assert sorted(seen) == sorted(KEYS * 3)
     assert set(group.lag(places).values()) == {0}
@@ -138,7 +138,7 @@ def test_a_group_goes_back_to_a_time(
     stream: leveret.Stream, clock: leveret.ManualClock, group: ConsumerGroup, places: StreamRecorder
 ) -> None:
     fill(stream, clock)
-    with stream.guard:
+    with stream.runtime:
         group.reset(places, 1_001_000)
         assert sum(group.lag(places).values()) == 2 * len(KEYS)
         group.reset(places, "latest")

@@ -10,7 +10,7 @@ from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound
 from leveret.storage.disk import Disk
 from leveret.storage.encryption import load_keys
 from leveret.storage.stream.appender import Appender
-from leveret.storage.stream.blocks import Record, records_in
+from leveret.storage.stream.blocks import StoredRecord, records_in
 from leveret.storage.stream.columns import TEXTS, BlockColumns, block_at
 from leveret.storage.stream.pieces import PIECE_BYTES_MAX, piece, reach
 from leveret.storage.stream.producers import Producers
@@ -188,6 +188,6 @@ GOOD = good_block()
 def test_the_good_block_is_good() -> None:
     head = block_at(GOOD, 0)
     assert head is not None
-    found: list[Record] | None = records_in(GOOD, head)
+    found: list[StoredRecord] | None = records_in(GOOD, head)
     assert found is not None
     assert bodies(taken_apart(GOOD)) == [record.body for record in found]

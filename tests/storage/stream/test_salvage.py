@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 import leveret
 from leveret.core.errors import DamagedJournal
-from leveret.storage.encryption import Keys
+from leveret.storage.encryption import MasterKeys
 from leveret.storage.stream.columns import BlockColumns, block_at
 from leveret.storage.stream.files.verify import verify_partition
 from leveret.storage.stream.index import index_name
-from leveret.storage.stream.log import Log
+from leveret.storage.stream.log import PartitionLog
 from leveret.storage.stream.options import StreamOptions
 from leveret.storage.stream.pieces import piece
 from leveret.storage.stream.starts import Start
@@ -57,19 +57,19 @@ DAMAGES: dict[str, Damage] = {
 }
 
 
-def made(path: Path, keys: Keys | None = None) -> World:
+def made(path: Path, keys: MasterKeys | None = None) -> World:
     """A stream of some segments, closed."""
-    world = World(QuickDisk(path), segment_bytes=1_500, keys=keys or Keys())
+    world = World(QuickDisk(path), segment_bytes=1_500, keys=keys or MasterKeys())
     world.fill(RECORDS)
     world.log.close(world.now_ms)
     return world
 
 
-def salvaged(world: World) -> Log:
-    return Log(world.disk, StreamOptions(segment_bytes=1_500, salvage=True, keys=world.options.keys))
+def salvaged(world: World) -> PartitionLog:
+    return PartitionLog(world.disk, StreamOptions(segment_bytes=1_500, salvage=True, keys=world.options.keys))
 
 
-def check(world: World, log: Log) -> None:
+def check(world: World, log: PartitionLog) -> None:
     """What is there has the offset that it had, and the rest is counted; the log goes on behind it."""
     records = drained(log.reader(0))
     assert [record.body for record in records] == numbered(record.offset for record in records)
@@ -84,9 +84,9 @@ def check(world: World, log: Log) -> None:
     assert verify_partition(world.disk) == []
 
 
-@pytest.mark.parametrize("keys", [Keys(), Keys(b"k" * 32)], ids=["plain", "encrypted"])
+@pytest.mark.parametrize("keys", [MasterKeys(), MasterKeys(b"k" * 32)], ids=["plain", "encrypted"])
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_a_damaged_stream_is_repaired(tmp_path: Path, damage: Damage, keys: Keys) -> None:
+def test_a_damaged_stream_is_repaired(tmp_path: Path, damage: Damage, keys: MasterKeys) -> None:
     world = made(tmp_path, keys)
     damage(world, [world.disk.path / segment.name for segment in world.log.segments])
     log = salvaged(world)

@@ -6,11 +6,11 @@ from leveret.core.broker import Broker
 from leveret.core.errors import DamagedJournal, StoreUnreachable
 from leveret.core.ports import Journal
 from leveret.storage.journal.postgres.bounded_reads import Questions
-from leveret.storage.journal.postgres.stream_table import Piece
-from leveret.storage.stream.log import Log
+from leveret.storage.journal.postgres.stream_table import SegmentAppend
+from leveret.storage.stream.log import PartitionLog
 from leveret.storage.stream.options import StreamOptions
 from leveret.storage.stream.postgres import pages
-from leveret.storage.stream.postgres.directory import TableHome
+from leveret.storage.stream.postgres.directory import TableStreamDirectories
 from leveret.storage.stream.recorder import StreamRecorder
 from leveret.storage.stream.store import StreamStore
 from tests.storage.stream.tables import MemoryStreams, TablesWorld
@@ -38,30 +38,30 @@ def test_what_no_frame_has_stored_is_gone_with_its_process(world: TablesWorld) -
 def test_a_frame_that_is_sent_again_has_the_same_changes(world: TablesWorld) -> None:
     world.append(b"one")
     world.log.write(0)
-    first = world.home.changes.take()
+    first = world.directories.changes.take()
     world.append(b"two")
     world.log.write(0)
-    assert world.home.changes.take() == first
-    world.home.changes.stored()
-    assert not world.home.settled
-    (second,) = world.home.changes.take()
-    assert isinstance(second, Piece)
+    assert world.directories.changes.take() == first
+    world.directories.changes.stored()
+    assert not world.directories.settled
+    (second,) = world.directories.changes.take()
+    assert isinstance(second, SegmentAppend)
     assert b"two" in bytes(second.data)
 
 
 def test_a_frame_without_changes_that_is_sent_again_has_none(world: TablesWorld) -> None:
-    assert world.home.changes.take() == []
+    assert world.directories.changes.take() == []
     world.append(b"later")
     world.log.write(0)
-    assert world.home.changes.take() == []
-    world.home.changes.stored()
-    assert world.home.changes.take()
+    assert world.directories.changes.take() == []
+    world.directories.changes.stored()
+    assert world.directories.changes.take()
 
 
 def test_records_after_a_frame_that_was_under_way_are_read_with_the_next() -> None:
     core = Broker(Journal())
-    home = TableHome(MemoryStreams(), Questions())
-    streams = StreamStore(core, home, StreamOptions())
+    directories = TableStreamDirectories(MemoryStreams(), Questions())
+    streams = StreamStore(core, directories, StreamOptions())
     queue = core.declare_queue("/", "clicks", {"x-queue-type": "stream"})
     recorder = queue.recorder
     assert isinstance(recorder, StreamRecorder)
@@ -72,18 +72,18 @@ def test_records_after_a_frame_that_was_under_way_are_read_with_the_next() -> No
     publish()
     streams.take()
     streams.commit(1)
-    home.changes.take()
+    directories.changes.take()
     # Whoever wrote was interrupted here, and the frame is sent again after more was published.
     publish()
     streams.take()
     streams.commit(1)
-    home.changes.stored()
+    directories.changes.stored()
     streams.committed()
     assert (recorder.latest(0), streams.dirty) == (0, True)
     streams.take()
     streams.commit(1)
-    home.changes.take()
-    home.changes.stored()
+    directories.changes.take()
+    directories.changes.stored()
     streams.committed()
     assert (recorder.latest(0), streams.dirty) == (2, False)
     streams.abandon()
@@ -106,7 +106,7 @@ def test_memory_is_freed_and_old_records_come_from_the_table(world: TablesWorld)
     world.fill(100)
     for _ in range(2):
         world.log.forget_shared()
-    assert all(not file.tail for file in world.home._disks[1][0].files)
+    assert all(not file.tail for file in world.directories._disks[1][0].files)
     assert world.bodies() == numbered(range(100))
     assert world.table.reads > 10
     world.append(b"body 100")
@@ -116,7 +116,7 @@ def test_memory_is_freed_and_old_records_come_from_the_table(world: TablesWorld)
 
 def test_the_tail_is_short_however_much_is_appended(world: TablesWorld) -> None:
     world.fill(100, commit_each=100)
-    assert all(len(file.tail) < 3 * pages.PAGE_BYTES for file in world.home._disks[1][0].files)
+    assert all(len(file.tail) < 3 * pages.PAGE_BYTES for file in world.directories._disks[1][0].files)
     assert world.bodies() == numbered(range(100))
 
 
@@ -145,7 +145,7 @@ def test_bytes_of_a_removed_segment_stay_until_its_readers_are_done(world: Table
     assert (len(world.table.indexes), len(world.table.bytes)) == (1, 2)
     assert count > 2
     reader.close()
-    world.home.tidy()
+    world.directories.tidy()
     assert len(world.table.bytes) == 1
 
 
@@ -153,9 +153,9 @@ def test_nobody_waits_for_a_database_that_is_known_to_be_away(world: TablesWorld
     world.fill(20)
     questions = Questions()
     questions.away = "it was shut down"
-    home = TableHome(world.table, questions)
+    directories = TableStreamDirectories(world.table, questions)
     with pytest.raises(StoreUnreachable, match="does not answer: it was shut down; try again later"):
-        Log(home.partition(1, 0), world.options)
+        PartitionLog(directories.partition(1, 0), world.options)
     assert world.table.reads == 0
 
 

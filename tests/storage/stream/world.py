@@ -7,10 +7,10 @@ import pytest
 
 from leveret.core.errors import JournalFailed
 from leveret.storage.disk import Disk
-from leveret.storage.stream.blocks import Record
-from leveret.storage.stream.log import Log
+from leveret.storage.stream.blocks import StoredRecord
+from leveret.storage.stream.log import PartitionLog
 from leveret.storage.stream.options import StreamOptions
-from leveret.storage.stream.reader import Reader
+from leveret.storage.stream.reader import PartitionReader
 
 ROUTE = b"\x06events\x04made"
 HEADER = b"properties"
@@ -28,8 +28,8 @@ class World:
         self.failures: list[JournalFailed] = []
         self.log = self.opened()
 
-    def opened(self) -> Log:
-        return Log(self.disk, self.options, on_failure=self.failures.append)
+    def opened(self) -> PartitionLog:
+        return PartitionLog(self.disk, self.options, on_failure=self.failures.append)
 
     def append(self, body: bytes, **facts: Any) -> int | None:
         return self.log.append(self.now_ms, ROUTE, HEADER + body, len(HEADER), **facts)
@@ -63,9 +63,9 @@ class World:
         return [record.body for record in drained(self.log.reader(offset, **filters))]
 
 
-def drained(reader: Reader) -> list[Record]:
+def drained(reader: PartitionReader) -> list[StoredRecord]:
     """Everything up to the end."""
-    records: list[Record] = []
+    records: list[StoredRecord] = []
     while not reader.at_end:
         records += reader.read()
     reader.close()

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from leveret.cli.bench import wire
 from leveret.cli.bench.plan import Plan, Race, age_s, stamp
-from leveret.cli.bench.wire import Frame, Frames
+from leveret.cli.bench.wire import BenchFrame, Frames
 from leveret.core.errors import Unreachable
 
 PORTS = {"amqp": 5672, "amqps": 5671}
@@ -24,7 +24,7 @@ POLL_S = 0.05
 CEILING_MESSAGES = 4_000
 
 
-class Login(NamedTuple):
+class BenchLogin(NamedTuple):
     """What a URL says."""
 
     host: str
@@ -35,16 +35,16 @@ class Login(NamedTuple):
     vhost: str
 
 
-def login_of(url: str) -> Login:
+def login_of(url: str) -> BenchLogin:
     """The parts of a URL; as RabbitMQ has it, guest comes into / unless told otherwise."""
     parts = urlsplit(url)
     vhost = unquote(parts.path[1:]) or "/"
     user, password = unquote(parts.username or "guest"), unquote(parts.password or "guest")
     port = parts.port or PORTS[parts.scheme]
-    return Login(parts.hostname or "", port, parts.scheme == "amqps", user, password, vhost)
+    return BenchLogin(parts.hostname or "", port, parts.scheme == "amqps", user, password, vhost)
 
 
-class Link:
+class BenchConnection:
     """One connection with one channel, on a blocking socket."""
 
     def __init__(self, plan: Plan) -> None:
@@ -55,14 +55,14 @@ class Link:
         context = ssl.create_default_context(cafile=plan.ca_file) if login.tls else None
         self.socket = raw if context is None else context.wrap_socket(raw, server_hostname=login.host)
         self._frames = Frames()
-        self._waiting: deque[Frame] = deque()
+        self._waiting: deque[BenchFrame] = deque()
         try:
             self._open(login)
         except BaseException:
             self.socket.close()
             raise
 
-    def _open(self, login: Login) -> None:
+    def _open(self, login: BenchLogin) -> None:
         self.socket.sendall(wire.PREAMBLE)
         self.expect(wire.START)
         response = f"\0{login.user}\0{login.password}".encode()
@@ -76,12 +76,12 @@ class Link:
         self.ask(0, wire.OPEN, wire.OPEN_OK, wire.short(login.vhost) + wire.short("") + b"\x00")
         self.ask(1, wire.CHANNEL_OPEN, wire.CHANNEL_OPEN_OK, wire.short(""))
 
-    def ask(self, channel: int, which: tuple[int, int], answer: tuple[int, int], arguments: bytes) -> Frame:
+    def ask(self, channel: int, which: tuple[int, int], answer: tuple[int, int], arguments: bytes) -> BenchFrame:
         """Send a method and wait for its answer."""
         self.socket.sendall(wire.method(channel, which, arguments))
         return self.expect(answer)
 
-    def expect(self, which: tuple[int, int]) -> Frame:
+    def expect(self, which: tuple[int, int]) -> BenchFrame:
         """Wait for a method; others that come before it are left out."""
         while True:
             while self._waiting:
@@ -90,7 +90,7 @@ class Link:
                     return found
             self._waiting.extend(self.read(ANSWER_S))
 
-    def read(self, wait_s: float) -> Iterator[Frame]:
+    def read(self, wait_s: float) -> Iterator[BenchFrame]:
         """What came; nothing when nothing did for a while."""
         if self._waiting:
             yield from self._waiting
@@ -143,7 +143,7 @@ def publish(race: Race) -> None:
     """Send messages, never more unconfirmed than the window allows."""
     plan = race.plan
     head = wire.publish_head(plan.queue, plan.size_bytes)
-    with Link(plan) as link:
+    with BenchConnection(plan) as link:
         link.ask(1, wire.SELECT, wire.SELECT_OK, b"\x00")
         sent = confirmed = 0
         times: deque[float] = deque()  # when those that wait for their confirm were sent
@@ -167,7 +167,7 @@ def batch(head: bytes, size_bytes: int, count: int) -> bytes:
     return one * count
 
 
-def settle(race: Race, found: Frame, times: "deque[float]", confirmed: int) -> int:
+def settle(race: Race, found: BenchFrame, times: "deque[float]", confirmed: int) -> int:
     """Take a confirm; give the number of the last message that is confirmed."""
     if found.method == wire.NACK:
         raise Unreachable("the server refuses messages (basic.nack): its queue is full, or its disk")
@@ -183,7 +183,7 @@ def settle(race: Race, found: Frame, times: "deque[float]", confirmed: int) -> i
 def consume(race: Race) -> None:
     """Take messages until all are there."""
     plan = race.plan
-    with Link(plan) as link:
+    with BenchConnection(plan) as link:
         link.ask(1, wire.QOS, wire.QOS_OK, struct.pack(">IHB", 0, PREFETCH, 0))
         arguments = b"\x00\x00" + wire.short(plan.queue) + wire.short("bench") + b"\x00" + wire.long(b"")
         link.ask(1, wire.CONSUME, wire.CONSUME_OK, arguments)
@@ -195,7 +195,7 @@ def consume(race: Race) -> None:
                 link.socket.sendall(wire.method(1, wire.ACK, wire.TAG.pack(last) + b"\x01"))
 
 
-def received(frames: Iterator[Frame]) -> tuple[list[float], int]:
+def received(frames: Iterator[BenchFrame]) -> tuple[list[float], int]:
     """The ages of the messages in some frames, and the number of the last delivery that is whole."""
     ages_s: list[float] = []
     last = tag = 0
@@ -224,11 +224,11 @@ def ceiling(plan: Plan) -> float:
 
 def prepare(plan: Plan) -> None:
     """Make the queue."""
-    with Link(plan) as link:
+    with BenchConnection(plan) as link:
         link.declare(plan)
 
 
 def clean(plan: Plan) -> None:
     """Remove the queue."""
-    with Link(plan) as link:
+    with BenchConnection(plan) as link:
         link.delete(plan.queue)

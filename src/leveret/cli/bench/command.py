@@ -15,7 +15,7 @@ from leveret.cli.command import Command
 from leveret.cli.connection import is_here
 from leveret.cli.numbers import positive, whole
 from leveret.cli.output import as_json, print_table
-from leveret.cli.progress import Progress
+from leveret.cli.progress import ProgressLine
 from leveret.cli.units import in_short
 from leveret.core.errors import InvalidArgument, LeveretError, Unreachable
 
@@ -98,7 +98,7 @@ def measured(load: ModuleType, plan: Plan) -> dict[str, Any]:
     try:
         race = Race(plan)
         threads = [side(race, load.consume), side(race, load.publish, race.published)]
-        with Progress("measuring", None, in_short) as progress:
+        with ProgressLine("measuring", None, in_short) as progress:
             while any(thread.is_alive() for thread in threads):
                 threads[0].join(TURN_S)
                 progress.add(race.sent.count - progress.done)

@@ -51,7 +51,7 @@ class Signer:
         return {**fields, "authorization": credential}
 
 
-class Endpoint:
+class BenchEndpoint:
     """A connection to an endpoint, which signs what it sends."""
 
     def __init__(self, plan: Plan) -> None:
@@ -91,7 +91,7 @@ class Endpoint:
 def publish(race: Race) -> None:
     """Send batches, one after the other."""
     plan = race.plan
-    with Endpoint(plan) as endpoint:
+    with BenchEndpoint(plan) as endpoint:
         url = endpoint.call("GetQueueUrl", QueueName=plan.queue)["QueueUrl"]
         sent = 0
         while (count := min(race.left(sent), BATCH)) > 0:
@@ -112,7 +112,7 @@ def entries(size_bytes: int, count: int) -> list[dict[str, str]]:
 def consume(race: Race) -> None:
     """Receive and delete until all are there."""
     plan = race.plan
-    with Endpoint(plan) as endpoint:
+    with BenchEndpoint(plan) as endpoint:
         url = endpoint.call("GetQueueUrl", QueueName=plan.queue)["QueueUrl"]
         while not race.is_over():
             answer = endpoint.call("ReceiveMessage", QueueUrl=url, MaxNumberOfMessages=BATCH, WaitTimeSeconds=1)
@@ -127,7 +127,7 @@ def consume(race: Race) -> None:
 
 def ceiling(plan: Plan) -> float:
     """How many messages in a second this program could send and receive if the endpoint took no time."""
-    with Endpoint(plan) as endpoint:
+    with BenchEndpoint(plan) as endpoint:
         began_s = time.perf_counter()
         for _ in range(CEILING_REQUESTS):
             for action in ("SendMessageBatch", "ReceiveMessage", "DeleteMessageBatch"):
@@ -139,12 +139,12 @@ def ceiling(plan: Plan) -> float:
 
 def prepare(plan: Plan) -> None:
     """Make the queue."""
-    with Endpoint(plan) as endpoint:
+    with BenchEndpoint(plan) as endpoint:
         endpoint.call("CreateQueue", QueueName=plan.queue)
 
 
 def clean(plan: Plan) -> None:
     """Remove the queue."""
-    with Endpoint(plan) as endpoint:
+    with BenchEndpoint(plan) as endpoint:
         url = endpoint.call("GetQueueUrl", QueueName=plan.queue)["QueueUrl"]
         endpoint.call("DeleteQueue", QueueUrl=url)

@@ -29,7 +29,7 @@ PERSISTENT = b"\x10\x00\x02"  # the flags of a content header that has a deliver
 TAG = struct.Struct(">Q")
 
 
-class Frame(NamedTuple):
+class BenchFrame(NamedTuple):
     """One frame."""
 
     kind: int
@@ -76,7 +76,7 @@ class Frames:
         """Nothing was read yet."""
         self._rest = b""
 
-    def feed(self, data: bytes) -> Iterator[Frame]:
+    def feed(self, data: bytes) -> Iterator[BenchFrame]:
         """Every frame that is whole now."""
         data = self._rest + data if self._rest else data
         at, length = 0, len(data)
@@ -86,6 +86,6 @@ class Frames:
             end = at + 7 + size
             if end >= length:
                 break
-            yield Frame(kind, data[at + 7 : end])
+            yield BenchFrame(kind, data[at + 7 : end])
             at = end + 1
         self._rest = data[at:]

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from leveret.cli.doctor.examination import Examination
-from leveret.cli.doctor.log import Holder
+from leveret.cli.doctor.examination import DoctorReport
+from leveret.cli.doctor.log import SegmentHolder
 from leveret.cli.doctor.sizes import LEFTOVERS
 from leveret.cli.units import in_bytes, in_time
 
@@ -14,10 +14,10 @@ SPARSE_SHARE = 0.2  # of the records of a segment that still live
 SPARSE_SEGMENTS = 10
 NAMED = 5  # files that a sentence names
 
-Question = Callable[[Examination], Iterator[str]]
+Question = Callable[[DoctorReport], Iterator[str]]
 
 
-def damaged(found: Examination) -> Iterator[str]:
+def damaged(found: DoctorReport) -> Iterator[str]:
     """Bytes that are not as they were written."""
     if found.log.trouble:
         yield f"a server does not start on this: {found.log.trouble}"
@@ -35,7 +35,7 @@ def damaged(found: Examination) -> Iterator[str]:
             yield f"stream {each.name or each.stream}, partition {each.partition}: {each.trouble}"
 
 
-def held(found: Examination) -> Iterator[str]:
+def held(found: DoctorReport) -> Iterator[str]:
     """Old segments that cannot go because of a few messages."""
     segments = found.log.segments
     if len(segments) < 2 or not found.log.holders:
@@ -49,14 +49,14 @@ def held(found: Examination) -> Iterator[str]:
     yield f"segment {oldest.segment} is {age} old and held by {who}: {remedy(first)}"
 
 
-def remedy(holder: Holder) -> str:
+def remedy(holder: SegmentHolder) -> str:
     """What lets the messages of a queue go."""
     if holder.paused:
         return "it is paused; resume it (leveret queues resume), or move them (leveret redrive --to)"
     return "let its consumers work, move them (leveret redrive --to), or give the queue a ttl or retention"
 
 
-def sparse(found: Examination) -> Iterator[str]:
+def sparse(found: DoctorReport) -> Iterator[str]:
     """A log that is mostly settled."""
     old = found.log.segments[:-1]
     thin = [each for each in old if each.placed and each.live < SPARSE_SHARE * each.placed]
@@ -67,14 +67,14 @@ def sparse(found: Examination) -> Iterator[str]:
         )
 
 
-def slow_start(found: Examination) -> Iterator[str]:
+def slow_start(found: DoctorReport) -> Iterator[str]:
     """A start that takes long."""
     if found.log.after_checkpoint_bytes > REPLAY_MANY_BYTES:
         again = in_bytes(found.log.after_checkpoint_bytes)
         yield f"a start reads {again} again: stop the server with SIGTERM, which writes a checkpoint"
 
 
-def blobs(found: Examination) -> Iterator[str]:
+def blobs(found: DoctorReport) -> Iterator[str]:
     """Large bodies without a message, and the other way around."""
     if found.log.orphans:
         yield (
@@ -85,7 +85,7 @@ def blobs(found: Examination) -> Iterator[str]:
         yield f"{found.log.missing_blobs} large bodies are missing: restore the directory blobs from a backup"
 
 
-def leftovers(found: Examination) -> Iterator[str]:
+def leftovers(found: DoctorReport) -> Iterator[str]:
     """What a crash left behind."""
     if any(each.kind == LEFTOVERS for each in found.sizes):
         yield "files that end in .tmp were being written at a crash: the next start removes them"
@@ -93,7 +93,7 @@ def leftovers(found: Examination) -> Iterator[str]:
         yield "there are directories of streams that are deleted: the next start removes them"
 
 
-def little_room(found: Examination) -> Iterator[str]:
+def little_room(found: DoctorReport) -> Iterator[str]:
     """A disk that is nearly full."""
     if found.free_bytes < FREE_MIN_BYTES:
         yield f"only {in_bytes(found.free_bytes)} are free on the disk: make room, or publishers will have to wait"
@@ -102,7 +102,7 @@ def little_room(found: Examination) -> Iterator[str]:
 QUESTIONS: tuple[Question, ...] = (damaged, little_room, held, blobs, slow_start, sparse, leftovers)
 
 
-def advice(found: Examination, more: Iterable[str] = ()) -> list[str]:
+def advice(found: DoctorReport, more: Iterable[str] = ()) -> list[str]:
     """Everything that can be said, and more; in use figures move, so nothing is said about crashes then."""
     questions = QUESTIONS if found.holder is None else (little_room, held, slow_start)
     about = [sentence for question in questions for sentence in question(found)]

@@ -5,7 +5,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from leveret.cli.cluster import absent, doubt, silence
+from leveret.cli.cluster import absent, conflict, silence
 from leveret.cli.output import as_list, as_table, cell
 from leveret.core.errors import NotFound
 from leveret.protocols.net.addresses import host_and_port
@@ -93,7 +93,7 @@ def behind(told: Told) -> Iterator[str]:
 
 def doubtful(told: Told) -> Iterator[str]:
     """Shards that know more than the definitions."""
-    yield from map(doubt, told["doubts"])
+    yield from map(conflict, told["doubts"])
 
 
 # What the next failure would show

@@ -12,12 +12,12 @@ from leveret.cli.doctor.report import report
 from leveret.cli.doctor.sizes import sizes
 from leveret.cli.doctor.tls import advice_on_lists
 from leveret.cli.output import as_json
-from leveret.cli.progress import Progress
+from leveret.cli.progress import ProgressLine
 from leveret.cli.units import in_bytes
 from leveret.clock import SystemClock
 from leveret.runtime.options import options_of
 from leveret.runtime.storage import journal_options
-from leveret.server.control_client import is_elsewhere
+from leveret.server.control_client import is_remote
 from leveret.server.settings import broker_options, server_options, variable
 
 
@@ -35,11 +35,11 @@ def run(given: Namespace) -> int:
     """Examine and explain; fails when something is damaged."""
     settings = server_options({} if given.data is None else {"data": given.data}, os.environ, given.config)
     path, check = Path(settings.data), not given.quick
-    if is_elsewhere(settings.data):
+    if is_remote(settings.data):
         return run_cluster(path, given.json, list(advice_on_lists(settings, SystemClock().now_ms())))
     options = journal_options(options_of(broker_options(settings)))
     total = bytes_to_read(sizes(path), check)
-    with Progress("reading", total, in_bytes) as progress:
+    with ProgressLine("reading", total, in_bytes) as progress:
         found = examine(path, options, check, progress.add)
     found.advice = advice(found, advice_on_lists(settings, found.examined_ms))
     print(as_json(found.as_dict()) if given.json else report(found))

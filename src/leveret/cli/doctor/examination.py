@@ -19,7 +19,7 @@ from leveret.storage.journal.options import JournalOptions
 
 
 @dataclass(slots=True)
-class Examination:
+class DoctorReport:
     """What was found."""
 
     directory: str
@@ -53,14 +53,14 @@ class Examination:
 
 def examine(
     path: Path, options: JournalOptions, check: bool = True, progress: Callable[[int], None] = lambda count: None
-) -> Examination:
+) -> DoctorReport:
     """Look at everything in a directory; without `check` only what a server reads when it starts."""
     disk = LookedAt(path, progress)
     if META_NAME not in disk.names() and not segment_numbers(disk):
         raise NotFound(f"{path} is not the data directory of a broker: name that")
     meta = _meta(disk)
     log = log_facts(disk, options)
-    return Examination(
+    return DoctorReport(
         directory=str(path),
         holder=disk.holder(),
         broker=None if meta is None else meta.broker,

@@ -50,7 +50,7 @@ class SegmentFacts:
 
 
 @dataclass(slots=True)
-class Holder:
+class SegmentHolder:
     """A queue that has messages in an old segment."""
 
     segment: int
@@ -67,7 +67,7 @@ class LogFacts:
     """What is known of a log; `trouble` says why a server could not start on it."""
 
     segments: list[SegmentFacts] = field(default_factory=list)
-    holders: list[Holder] = field(default_factory=list)
+    holders: list[SegmentHolder] = field(default_factory=list)
     checkpoint: str | None = None
     checkpoint_bytes: int = 0
     after_checkpoint_bytes: int = 0
@@ -157,7 +157,7 @@ def _count(facts: LogFacts, core: Broker, live: dict[int, int], placed: dict[int
             continue
         counts = segments_of(queue)
         facts.holders += [
-            Holder(number, queue.vhost, queue.name, counts[number], queue.depth, queue.paused)
+            SegmentHolder(number, queue.vhost, queue.name, counts[number], queue.depth, queue.paused)
             for number in old
             if number in counts
         ]

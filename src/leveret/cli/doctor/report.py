@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from leveret.cli.doctor.examination import Examination
+from leveret.cli.doctor.examination import DoctorReport
 from leveret.cli.doctor.log import SegmentFacts
 from leveret.cli.output import as_list, as_table, cell
 from leveret.cli.units import in_bytes, in_time
@@ -13,12 +13,12 @@ from leveret.storage.journal.files.segments import segment_name
 OLDEST, NEWEST = 8, 3  # segments that are shown when there are many
 
 
-def report(found: Examination) -> str:
+def report(found: DoctorReport) -> str:
     """The whole report."""
     return "\n\n".join(part for part in parts(found) if part)
 
 
-def parts(found: Examination) -> Iterator[str]:
+def parts(found: DoctorReport) -> Iterator[str]:
     """One paragraph for each subject."""
     yield as_list(about(found))
     yield as_table(
@@ -38,7 +38,7 @@ def parts(found: Examination) -> Iterator[str]:
     yield "What to do:\n" + "\n".join(f"- {cell(sentence)}" for sentence in found.advice)
 
 
-def about(found: Examination) -> dict[str, object]:
+def about(found: DoctorReport) -> dict[str, object]:
     """What the directory is."""
     log = found.log
     open_in = "no process" if found.holder is None else f"process {found.holder}: figures move while this reads"
@@ -56,7 +56,7 @@ def about(found: Examination) -> dict[str, object]:
     }
 
 
-def segments(found: Examination) -> str:
+def segments(found: DoctorReport) -> str:
     """The segments of the log; of many, the oldest and the newest."""
     every = found.log.segments
     shown = every if len(every) <= OLDEST + NEWEST else [*every[:OLDEST], *every[-NEWEST:]]

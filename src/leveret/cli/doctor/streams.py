@@ -6,10 +6,10 @@ from pathlib import Path
 
 from leveret.cli.doctor.disk import LookedAt
 from leveret.core.errors import JournalError
-from leveret.storage.encryption import Keys
-from leveret.storage.stream.files.recovery import Scan
+from leveret.storage.encryption import MasterKeys
+from leveret.storage.stream.files.recovery import SegmentScan
 from leveret.storage.stream.files.segments import HEADER_BYTES, Segment, bases, parse_header, segment_name
-from leveret.storage.stream.index import Index, Rows
+from leveret.storage.stream.index import Index, IndexRows
 from leveret.storage.stream.producers import Producers
 
 
@@ -29,7 +29,9 @@ class PartitionFacts:
     trouble: str = ""
 
 
-def partitions(home: Path, names: dict[int, str], keys: Keys, progress: Callable[[int], None]) -> list[PartitionFacts]:
+def partitions(
+    home: Path, names: dict[int, str], keys: MasterKeys, progress: Callable[[int], None]
+) -> list[PartitionFacts]:
     """Every partition of every stream below a directory."""
     found = []
     for folder in sorted(home.glob("[0-9]*/[0-9]*"), key=lambda each: (int(each.parent.name), int(each.name))):
@@ -43,7 +45,7 @@ def partitions(home: Path, names: dict[int, str], keys: Keys, progress: Callable
     return found
 
 
-def _read(disk: LookedAt, facts: PartitionFacts, keys: Keys) -> None:
+def _read(disk: LookedAt, facts: PartitionFacts, keys: MasterKeys) -> None:
     """Read every block of a partition."""
     starts = bases(disk)
     facts.segments = len(starts)
@@ -59,7 +61,7 @@ def _read(disk: LookedAt, facts: PartitionFacts, keys: Keys) -> None:
             facts.begun_ms = segment.first_ms or None
 
 
-def _checked(disk: LookedAt, base: int, keys: Keys, last: bool) -> Segment | None:
+def _checked(disk: LookedAt, base: int, keys: MasterKeys, last: bool) -> Segment | None:
     """A segment, all of it read; None when its header is damaged."""
     fd = disk.open_read(segment_name(base))
     try:
@@ -68,6 +70,6 @@ def _checked(disk: LookedAt, base: int, keys: Keys, last: bool) -> Segment | Non
         disk.close(fd)
     if header is None:
         return None
-    index = Index(Segment(base, header[0], base), Rows(), Producers())
-    Scan(disk, index, keys).run(last)
+    index = Index(Segment(base, header[0], base), IndexRows(), Producers())
+    SegmentScan(disk, index, keys).run(last)
     return index.segment

@@ -10,10 +10,10 @@ from functools import partial
 from leveret.cli import connection
 from leveret.cli.command import Command
 from leveret.cli.output import as_json
-from leveret.cli.top.facts import Facts, look
+from leveret.cli.top.facts import TopFacts, look
 from leveret.cli.top.screen import ROWS_MIN, queue_rows, rate_of, screen
 from leveret.cli.top.terminal import Terminal
-from leveret.cli.top.view import COLUMNS, INTERVALS_S, View, pressed
+from leveret.cli.top.view import COLUMNS, INTERVALS_S, TopView, pressed
 from leveret.client.broker import RemoteBroker
 from leveret.core.errors import InvalidArgument, LeveretError
 
@@ -36,14 +36,14 @@ def configure(parser: ArgumentParser) -> None:
 def run(given: Namespace) -> int:
     """Show the server until the user presses q."""
     sort = TITLES[given.sort]
-    view = View(sort=sort, reverse=sort > 0, filter=given.filter)
+    view = TopView(sort=sort, reverse=sort > 0, filter=given.filter)
     with connection.connected(given, vhost=False) as broker:
         if given.json or given.once or not sys.stdin.isatty() or not sys.stdout.isatty():
             return once(broker, given, view)
         return Live(broker, given, view).run()
 
 
-def once(broker: RemoteBroker, given: Namespace, view: View) -> int:
+def once(broker: RemoteBroker, given: Namespace, view: TopView) -> int:
     """One look."""
     size = shutil.get_terminal_size((100, ONCE_ROWS))
     if size.lines < ROWS_MIN:
@@ -71,16 +71,16 @@ def next_s(asked_s: float, answered_s: float, interval_s: float) -> float:
 class Live:
     """The live view. A thread asks, so that keys work while an answer is on its way."""
 
-    def __init__(self, broker: RemoteBroker, given: Namespace, view: View) -> None:
+    def __init__(self, broker: RemoteBroker, given: Namespace, view: TopView) -> None:
         """Nothing was asked yet."""
         self._look = partial(look, broker, given)
         self._view = view
-        self._facts: Facts | None = None
+        self._facts: TopFacts | None = None
         self._history: list[float] = []
         self._trouble = ""
         self._asked_s = self._next_s = 0.0
         self._asked_for = view.question
-        self._asked: Future[Facts] | None = None
+        self._asked: Future[TopFacts] | None = None
 
     def run(self) -> int:
         """Until the end."""
@@ -106,7 +106,7 @@ class Live:
             self._asked_s, self._asked_for = time.monotonic(), self._view.question
             self._asked = thread.submit(self._look, self._view, page)
 
-    def _take(self, asked: "Future[Facts]") -> None:
+    def _take(self, asked: "Future[TopFacts]") -> None:
         """See what came: facts, or why not; the old ones stay on the screen then."""
         try:
             self._facts = asked.result()

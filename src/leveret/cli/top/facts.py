@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from leveret.cli.connection import ask, target
-from leveret.cli.top.view import COLUMNS, View
+from leveret.cli.top.view import COLUMNS, TopView
 from leveret.client.broker import RemoteBroker
 
 PAGE_MAX = 500  # rows of one page, as the server has it
@@ -14,7 +14,7 @@ ASKED = "name,vhost,state,consumers,messages,messages_ready,messages_unacknowled
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class TopFacts:
     """One look at a server."""
 
     overview: dict[str, Any]
@@ -30,7 +30,7 @@ class Facts:
         return asdict(self)
 
 
-def look(broker: RemoteBroker, given: Namespace, view: View, rows: int) -> Facts:
+def look(broker: RemoteBroker, given: Namespace, view: TopView, rows: int) -> TopFacts:
     """Ask for everything that a screen with so many queues shows."""
     size = min(max(rows, 1), PAGE_MAX)
     query = {
@@ -46,4 +46,4 @@ def look(broker: RemoteBroker, given: Namespace, view: View, rows: int) -> Facts
     page = ask(broker, f"{path}?{urlencode(query)}")
     nodes = ask(broker, "/nodes")
     cluster = ask(broker, "/cluster") if len(nodes) > 1 else None
-    return Facts(ask(broker, "/overview"), nodes, cluster, page["items"], page["filtered_count"])
+    return TopFacts(ask(broker, "/overview"), nodes, cluster, page["items"], page["filtered_count"])

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from leveret.cli.output import CUT, cell
-from leveret.cli.top.facts import Facts
-from leveret.cli.top.view import COLUMNS, INTERVALS_S, Column, View
+from leveret.cli.top.facts import TopFacts
+from leveret.cli.top.view import COLUMNS, INTERVALS_S, TopColumn, TopView
 from leveret.cli.units import in_bytes, in_short, in_time
 
 NAME_CHARS_MIN = 12
@@ -40,7 +40,7 @@ def queue_rows(rows: int) -> int:
 
 
 def screen(
-    facts: Facts | None, view: View, history: Sequence[float], trouble: str, clock: str, columns: int, rows: int
+    facts: TopFacts | None, view: TopView, history: Sequence[float], trouble: str, clock: str, columns: int, rows: int
 ) -> list[str]:
     """The lines of a screen, no more and no longer than there is room for."""
     if columns < COLUMNS_MIN or rows < ROWS_MIN:
@@ -56,7 +56,7 @@ def screen(
     return [cut(line, columns) for line in [*lines, foot(view)]]
 
 
-def head(facts: Facts, view: View, history: Sequence[float], trouble: str, clock: str, columns: int) -> list[str]:
+def head(facts: TopFacts, view: TopView, history: Sequence[float], trouble: str, clock: str, columns: int) -> list[str]:
     """Everything above the queues."""
     overview = facts.overview
     depth, counts = overview["queue_totals"], overview["object_totals"]
@@ -79,7 +79,7 @@ def head(facts: Facts, view: View, history: Sequence[float], trouble: str, clock
     ]
 
 
-def title_of(facts: Facts) -> str:
+def title_of(facts: TopFacts) -> str:
     """What is looked at: a server, or a cluster by one of its nodes."""
     running = [node for node in facts.nodes if node["running"]]
     if facts.cluster is None:
@@ -111,7 +111,7 @@ def at(node: dict[str, Any], nodes: Sequence[dict[str, Any]]) -> str:
     return f" at {cell(node['name'])}" if len(nodes) > 1 else ""
 
 
-def alarms(facts: Facts) -> list[str]:
+def alarms(facts: TopFacts) -> list[str]:
     """Why publishers wait, and what of a cluster is not there."""
     found = []
     for node in facts.nodes:
@@ -125,10 +125,10 @@ def alarms(facts: Facts) -> list[str]:
     return [*found, f"{vacant} shards WITHOUT AN OWNER"] if vacant else found
 
 
-def table(facts: Facts, view: View, columns: int, rows: int) -> list[str]:
+def table(facts: TopFacts, view: TopView, columns: int, rows: int) -> list[str]:
     """The queues; columns that do not fit are left out, from the right."""
     fixed = columns - NAME_CHARS_MIN
-    shown: list[Column] = [COLUMNS[0]]
+    shown: list[TopColumn] = [COLUMNS[0]]
     for column in COLUMNS[1:]:
         fixed -= column.width + 1
         if fixed >= 0:
@@ -140,19 +140,19 @@ def table(facts: Facts, view: View, columns: int, rows: int) -> list[str]:
     return lines
 
 
-def marked(column: Column, view: View) -> str:
+def marked(column: TopColumn, view: TopView) -> str:
     """The title of a column, with an arrow if it sorts."""
     arrow = "v" if view.reverse else "^"
     return f"{column.title}{arrow}" if COLUMNS[view.sort] is column else column.title
 
 
-def row(cells: Sequence[str], columns: Sequence[Column], name_chars: int) -> str:
+def row(cells: Sequence[str], columns: Sequence[TopColumn], name_chars: int) -> str:
     """One line of the table: the name on the left, numbers to the right."""
     rest = (cut(text, each.width + 1).rjust(each.width + 1) for text, each in zip(cells[1:], columns[1:], strict=True))
     return cut(cells[0], name_chars).ljust(name_chars) + "".join(rest)
 
 
-def foot(view: View) -> str:
+def foot(view: TopView) -> str:
     """The last line."""
     if view.typed is not None:
         return f"filter: {view.typed}_"

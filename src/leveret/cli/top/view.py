@@ -15,7 +15,7 @@ ESCAPE = "\x1b"
 PAGES = {"up": -1, "page up": -1, "down": 1, "page down": 1}
 
 
-class Column(NamedTuple):
+class TopColumn(NamedTuple):
     """A column of the table; `source` is where the server has it."""
 
     title: str
@@ -24,26 +24,26 @@ class Column(NamedTuple):
     width: int
 
 
-def rate(title: str, name: str) -> Column:
+def rate(title: str, name: str) -> TopColumn:
     """A column of a rate."""
-    return Column(title, f"message_stats.{name}_details.rate", in_short, 8)
+    return TopColumn(title, f"message_stats.{name}_details.rate", in_short, 8)
 
 
 COLUMNS = (
-    Column("QUEUE", "name", cell, 0),
-    Column("READY", "messages_ready", in_short, 8),
-    Column("UNACKED", "messages_unacknowledged", in_short, 8),
-    Column("TOTAL", "messages", in_short, 8),
+    TopColumn("QUEUE", "name", cell, 0),
+    TopColumn("READY", "messages_ready", in_short, 8),
+    TopColumn("UNACKED", "messages_unacknowledged", in_short, 8),
+    TopColumn("TOTAL", "messages", in_short, 8),
     rate("IN/S", "publish"),
     rate("OUT/S", "deliver_get"),
     rate("ACK/S", "ack"),
-    Column("CONSUMERS", "consumers", in_short, 9),
-    Column("STATE", "state", cell, 8),
+    TopColumn("CONSUMERS", "consumers", in_short, 9),
+    TopColumn("STATE", "state", cell, 8),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class TopView:
     """What is looked at."""
 
     sort: int = 1
@@ -64,7 +64,7 @@ class View:
         return self.sort, self.reverse, self.filter, self.first
 
 
-def pressed(view: View, key: str, page: int, count: int) -> View:
+def pressed(view: TopView, key: str, page: int, count: int) -> TopView:
     """The view after a key; `page` is how many queues fit on the screen, `count` how many there are."""
     if view.typed is not None:
         return typed(view, view.typed, key)
@@ -75,7 +75,7 @@ def pressed(view: View, key: str, page: int, count: int) -> View:
     return view if act is None else act(view)
 
 
-def typed(view: View, text: str, key: str) -> View:
+def typed(view: TopView, text: str, key: str) -> TopView:
     """The view after a key in the line of the filter."""
     if key in TYPED_END:
         return replace(view, filter=text, typed=None, first=0)
@@ -86,18 +86,18 @@ def typed(view: View, text: str, key: str) -> View:
     return replace(view, typed=(text + key)[:FILTER_CHARS_MAX]) if len(key) == 1 and key.isprintable() else view
 
 
-def sorted_by(view: View, step: int) -> View:
+def sorted_by(view: TopView, step: int) -> TopView:
     """The view, sorted by a neighbouring column; names begin with a, numbers with the largest."""
     sort = (view.sort + step) % len(COLUMNS)
     return replace(view, sort=sort, reverse=COLUMNS[sort].shown is in_short, first=0)
 
 
-def paced(view: View, step: int) -> View:
+def paced(view: TopView, step: int) -> TopView:
     """The view, asked for more or less often."""
     return replace(view, interval=min(max(view.interval + step, 0), len(INTERVALS_S) - 1))
 
 
-KEYS: dict[str, Callable[[View], View]] = {
+KEYS: dict[str, Callable[[TopView], TopView]] = {
     "q": lambda view: replace(view, ended=True),
     "\x03": lambda view: replace(view, ended=True),
     "right": lambda view: sorted_by(view, 1),

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from leveret.cluster.catalog.catalog import Verb
-from leveret.cluster.coordination.placement import LOCAL, home_of_owner
+from leveret.cluster.coordination.placement import LOCAL, shard_id_of_owner
 from leveret.core.broker import Broker
 from leveret.core.changes import DeleteQueue
 from leveret.core.errors import BrokerClosed, JournalFailed, Unreachable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LOG = Log("node")
 
 
-class Departures:
+class AutoDeletion:
     """Those that a node has to tell of."""
 
     def __init__(self, node: Node) -> None:
@@ -63,11 +63,11 @@ class Departures:
         node = self._node
 
         def forget(core: Broker) -> None:
-            mine = node.shards.get(shard.home) is shard and node.owner_of(shard.home) == node.name
+            mine = node.shards.get(shard.shard_id) is shard and node.owner_of(shard.shard_id) == node.name
             if mine and not shard.has_queue(vhost, name):
                 DeleteQueue(vhost, name).apply(core)
 
-        if node.catalog.replica.homes.get((vhost, name)) != shard.home:
+        if node.catalog.replica.shard_ids.get((vhost, name)) != shard.shard_id:
             return
         # Not before it is durable: what a node does that has lost the shard, and does not know it yet, never is.
         with suppress(JournalFailed, BrokerClosed), shard.hub.locked():
@@ -88,7 +88,7 @@ class Departures:
 
         def drop(core: Broker) -> None:
             alive = {LOCAL + each for each in (*node.present, *node.links)}
-            drop_queues_of(lambda home: home not in alive, core)
+            drop_queues_of(lambda shard_id: shard_id not in alive, core)
 
         def done(result: object) -> None:
             if isinstance(result, Exception):
@@ -101,5 +101,5 @@ def drop_queues_of(chosen: Callable[[str], bool], core: Broker) -> None:
     """Delete the queues of connections on chosen nodes."""
     for vhost in core.topology.vhosts.values():
         for queue in [each for each in vhost.queues.values() if isinstance(each.owner, str)]:
-            if chosen(home_of_owner(queue.owner)):
+            if chosen(shard_id_of_owner(queue.owner)):
                 core.delete_queue(queue)

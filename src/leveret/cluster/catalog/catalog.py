@@ -19,11 +19,11 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from leveret.cluster.catalog.changes import Change
-from leveret.cluster.catalog.history import BEGINNING, History, Mark
-from leveret.cluster.catalog.log import CatalogLog, Entry, Snapshot
-from leveret.cluster.catalog.read_lease import BEATS, LEASE_S, Freshness, Reader, Watch
-from leveret.cluster.catalog.replica import Replica, Step
+from leveret.cluster.catalog.changes import DefinitionChange
+from leveret.cluster.catalog.history import BEGINNING, Mark, VersionHistory
+from leveret.cluster.catalog.log import CatalogLog, LogEntry, Snapshot
+from leveret.cluster.catalog.read_lease import LEASE_S, RENEWALS, CatalogReader, ReaderWatch, ReadLease
+from leveret.cluster.catalog.replica import ChangeStep, Replica
 from leveret.cluster.coordination.placement import SHARDS
 from leveret.core.broker import Broker
 from leveret.core.errors import BrokerClosed, StoreUnreachable, TooMany, Unreachable
@@ -33,12 +33,12 @@ BATCH_MAX = 200  # verbs in one entry
 ATTEMPTS_MAX = 50  # each but the last lost against another node: one node always wins
 UNKNOWN_MAX = 20  # attempts without an answer
 PAUSE_S = 0.1
-PROOF_S = 10.0  # how long a caller that needs the newest definitions waits for a log that does not answer
+RENEWAL_S = 10.0  # how long a caller that needs the newest definitions waits for a log that does not answer
 LEAVE_S = 2.0
 SNAPSHOT_VERSIONS = 1_000  # how many versions a node that was away has to read at most
 
 Verb = Callable[[Broker], Any]
-Listener = Callable[[list[Change]], None]
+Listener = Callable[[list[DefinitionChange]], None]
 Answer = TypeVar("Answer")
 
 
@@ -58,7 +58,7 @@ class Wish(NamedTuple):
             self.done.set_result(result)
 
 
-class Catalog:
+class ClusterCatalog:
     """One node's copy of the catalog, and the way to change it."""
 
     def __init__(self, log: CatalogLog, node: str, shards: int = SHARDS, lease_s: float = LEASE_S) -> None:
@@ -66,13 +66,13 @@ class Catalog:
         self.replica = Replica(shards)
         self.reader = f"{node}:{uuid.uuid4().hex}"
         """Who answers by this copy."""
-        self.freshness = Freshness(lease_s)
-        self.watch = Watch(self.freshness)
-        self.on_proof: Callable[[], None] = lambda: None
+        self.read_lease = ReadLease(lease_s)
+        self.watch = ReaderWatch(self.read_lease)
+        self.on_renewal: Callable[[], None] = lambda: None
         """Told whenever the copy may be answered by for some more time."""
         self.listeners: list[Listener] = []
         """Told about every change once it is in the log, in the order of the log."""
-        self.on_leap: Callable[[list[Change]], None] = lambda changes: None
+        self.on_resync: Callable[[list[DefinitionChange]], None] = lambda changes: None
         """Told instead what is different after the copy went to another place of the log: no node decided it."""
         self.log = log
         self._node = node
@@ -136,7 +136,7 @@ class Catalog:
         tried: dict[str, list[Any]] = {}
         for _ in range(ATTEMPTS_MAX):
             results, steps = self._run(wishes)
-            entry = Entry(self.version + 1, f"{self._node}:{uuid.uuid4().hex}", [step.change for step in steps])
+            entry = LogEntry(self.version + 1, f"{self._node}:{uuid.uuid4().hex}", [step.change for step in steps])
             appended = False
             try:
                 appended = not steps or await self.log.append(entry)
@@ -151,26 +151,26 @@ class Catalog:
                 await self._appended(entry)
             tried[entry.writer] = results
             # Also an earlier attempt, whose outcome was unknown, may turn out to be there.
-            found = {entry.writer} if appended else tried.keys() & await self._settle(doubtful=unknown > 0)
+            found = {entry.writer} if appended else tried.keys() & await self._settle(may_be_pending=unknown > 0)
             if found:
                 for wish, result in zip(wishes, tried[found.pop()], strict=True):
                     wish.give(result)
                 return
         raise Unreachable(f"other nodes changed the catalog {ATTEMPTS_MAX} times meanwhile: try again")
 
-    async def _settle(self, doubtful: bool) -> set[str]:
+    async def _settle(self, may_be_pending: bool) -> set[str]:
         """Make what is in the log; give who wrote it. `doubtful`: an entry may be under way."""
         try:
-            if doubtful:
+            if may_be_pending:
                 await _answer(self.log.barrier, UNKNOWN_MAX)  # what the log has then it keeps, and nothing comes late
             return await self._read_on(UNKNOWN_MAX)
         except Unreachable as silence:
             raise Unreachable(f"{silence}: the change may have been made, or not") from silence
 
-    def _run(self, wishes: list[Wish]) -> tuple[list[Any], list[Step]]:
+    def _run(self, wishes: list[Wish]) -> tuple[list[Any], list[ChangeStep]]:
         """Run verbs on the copy; a refused one has no effect."""
         results: list[Any] = []
-        steps: list[Step] = []
+        steps: list[ChangeStep] = []
         for wish in wishes:
             try:
                 result, taken = self.replica.run(wish.verb)
@@ -180,14 +180,14 @@ class Catalog:
             steps += taken
         return results, steps
 
-    async def _appended(self, entry: Entry) -> None:
+    async def _appended(self, entry: LogEntry) -> None:
         """An entry of this node is in the log."""
         self._reached(entry.version, entry.writer, entry.changes)
         if entry.version % SNAPSHOT_VERSIONS == 0:
             with suppress(Unreachable, TooMany):  # the next one will do, or the log grows: the change is made
                 await self.log.compact(Snapshot(entry.version, entry.writer, self.replica.changes()))
 
-    def _reached(self, version: int, writer: str, changes: list[Change]) -> None:
+    def _reached(self, version: int, writer: str, changes: list[DefinitionChange]) -> None:
         self.replica.history.reach(Mark(version, writer))
         for listener in self.listeners:
             listener(changes)
@@ -207,37 +207,37 @@ class Catalog:
         """Make the changes of others, and prove it, for ever; a hint makes it quick."""
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(self.freshness.lease_s / BEATS):
+                async with asyncio.timeout(self.read_lease.lease_s / RENEWALS):
                     await self._hinted.wait()
             self._hinted.clear()
             try:
-                await self.prove()
+                await self.renew_lease()
             except Unreachable:  # the next look may be answered
                 await asyncio.sleep(PAUSE_S)
 
-    async def prove(self) -> None:
+    async def renew_lease(self) -> None:
         """Make all changes that are in the log now, so that the copy may be answered by for a while."""
         async with self._turn:
-            asked_us, before = self.freshness.now_us(), self.version
-            await self._beat()
+            asked_us, before = self.read_lease.now_us(), self.version
+            await self._renew_row()
             await self._read_on()
             if self.version != before:
-                await self._beat()  # so that no node waits for this one any longer
-        self.freshness.prove(asked_us)
-        self.on_proof()
+                await self._renew_row()  # so that no node waits for this one any longer
+        self.read_lease.renew(asked_us)
+        self.on_renewal()
         async with self._proofs:
             self._proofs.notify_all()
 
-    async def _beat(self) -> None:
+    async def _renew_row(self) -> None:
         self._beats += 1
-        self.watch.look(await self.log.beat(Reader(self.reader, self.version, self._beats)))
+        self.watch.look(await self.log.renew_row(CatalogReader(self.reader, self.version, self._beats)))
 
-    async def proven(self) -> None:
+    async def lease_renewed(self) -> None:
         """Return when the copy may be answered by."""
         self.look()
         try:
-            async with asyncio.timeout(PROOF_S), self._proofs:
-                await self._proofs.wait_for(lambda: self.freshness.is_proven)
+            async with asyncio.timeout(RENEWAL_S), self._proofs:
+                await self._proofs.wait_for(lambda: self.read_lease.is_valid)
         except TimeoutError:
             raise StoreUnreachable(
                 "the database that has the definitions does not answer, and they may have changed: try again"
@@ -264,7 +264,7 @@ class Catalog:
             if len(entries) < READ_MAX:
                 return writers
 
-    def _continues(self, entries: list[Entry]) -> bool:
+    def _continues(self, entries: list[LogEntry]) -> bool:
         """Whether entries go on from the one that this node has last.
 
         Not when that one was removed, or, after a failover that lost what was never acknowledged, is another.
@@ -279,7 +279,7 @@ class Catalog:
         No listener is told of anything in between: what is missing only there would be removed, and made again empty.
         """
         found = await _answer(self.log.snapshot, attempts) or Snapshot(*BEGINNING, [])
-        copy, history, writers = Replica(self.replica.placements.shards), History(Mark(*found[:2])), set[str]()
+        copy, history, writers = Replica(self.replica.placements.shards), VersionHistory(Mark(*found[:2])), set[str]()
         copy.become(found.changes)
         while entries := await _answer(partial(self.log.read, history.newest.version + 1, READ_MAX), attempts):
             if entries[0].version != history.newest.version + 1:
@@ -290,7 +290,7 @@ class Catalog:
                 writers.add(writer)
         different = self.replica.become(copy.changes())
         self.replica.history = history
-        self.on_leap(different)
+        self.on_resync(different)
         return writers
 
     async def close(self) -> None:
@@ -305,7 +305,7 @@ class Catalog:
         if self._beats:
             with suppress(Unreachable, TimeoutError):
                 async with asyncio.timeout(LEAVE_S):
-                    await self.log.forget(Reader(self.reader, self.version, self._beats))
+                    await self.log.forget(CatalogReader(self.reader, self.version, self._beats))
 
 
 async def _answer(question: Callable[[], Awaitable[Answer]], attempts: int) -> Answer:

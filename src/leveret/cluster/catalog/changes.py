@@ -1,7 +1,7 @@
 """Changes of definitions: what one node's core journaled, carried out on another's by the verbs of the core.
 
 A change is what the journal gets of a definition (see leveret.core.catalog): its kind, removed or not, and JSON. That
-of a queue names its home (a shard, or a node) in place of the number that it has in one broker. A change can be made
+of a queue names its shard (a number, or a node) in place of the number that it has in one broker. A change can be made
 twice without harm.
 """
 
@@ -33,7 +33,7 @@ IN_SHARDS = frozenset({
 """What shards have to know; the rest is for those who let clients in."""
 
 
-class Change(NamedTuple):
+class DefinitionChange(NamedTuple):
     """One definition that is made, replaced or removed."""
 
     what: int
@@ -61,71 +61,75 @@ class Change(NamedTuple):
         return self.kind, key_of(self.kind, self.definition)
 
 
-def change_of(kind: int, definition: Definition, removed: bool = False) -> Change:
+def change_of(kind: int, definition: Definition, removed: bool = False) -> DefinitionChange:
     """The change that makes a definition, or removes it."""
-    return Change(kind | (REMOVED if removed else 0), dumps(definition))
+    return DefinitionChange(kind | (REMOVED if removed else 0), dumps(definition))
 
 
-def inverse(change: Change, before: bytes | None) -> Change:
+def inverse(change: DefinitionChange, before: bytes | None) -> DefinitionChange:
     """What undoes a change, if this was the definition before it."""
-    return Change(change.kind | REMOVED, change.payload) if before is None else Change(change.kind, before)
+    return (
+        DefinitionChange(change.kind | REMOVED, change.payload)
+        if before is None
+        else DefinitionChange(change.kind, before)
+    )
 
 
-def apply(broker: Broker, change: Change) -> None:
+def apply(broker: Broker, change: DefinitionChange) -> None:
     """Let a broker have a change that was made elsewhere; it journals it as if it were its own."""
     definition = change.definition
-    home = broker.topology.vhosts.get(definition.get("vhost", "/"))
-    if home is None:
+    virtual_host = broker.topology.vhosts.get(definition.get("vhost", "/"))
+    if virtual_host is None:
         return  # it went with its virtual host
     made, removed = _VERBS.get(change.kind, (_define(change.kind), _undefine(change.kind)))
-    (removed if change.removed else made)(broker, home, definition)
+    (removed if change.removed else made)(broker, virtual_host, definition)
 
 
-def concerns(change: Change, home: str, homes: Mapping[tuple[str, str], str]) -> bool:
+def concerns(change: DefinitionChange, shard_id: str, shard_ids: Mapping[tuple[str, str], str]) -> bool:
     """Whether a shard has to know: queues and the bindings to them are only in their own, everything else is in all."""
     if change.kind not in IN_SHARDS:
         return False
     definition = change.definition
     if change.kind == Kind.QUEUE:
-        return bool(definition["home"] == home)
+        return bool(definition["home"] == shard_id)
     if change.kind == Kind.QUEUE_DETAILS:
-        return homes.get((definition["vhost"], definition["name"])) == home
+        return shard_ids.get((definition["vhost"], definition["name"])) == shard_id
     if change.kind == Kind.BINDING and definition["destination_type"] == "queue":
-        return homes.get((definition["vhost"], definition["destination"])) == home
+        return shard_ids.get((definition["vhost"], definition["destination"])) == shard_id
     return True
 
 
-def _make_vhost(broker: Broker, home: Vhost, definition: Definition) -> None:
+def _make_vhost(broker: Broker, virtual_host: Vhost, definition: Definition) -> None:
     broker.declare_vhost(definition["name"], VhostDetails.from_dict(definition))
 
 
-def _remove_vhost(broker: Broker, home: Vhost, definition: Definition) -> None:
+def _remove_vhost(broker: Broker, virtual_host: Vhost, definition: Definition) -> None:
     if definition["name"] in broker.topology.vhosts:
         broker.delete_vhost(definition["name"])
 
 
-def _make_exchange(broker: Broker, home: Vhost, definition: Definition) -> None:
+def _make_exchange(broker: Broker, virtual_host: Vhost, definition: Definition) -> None:
     told = {name: definition[name] for name in ("durable", "auto_delete", "internal")}
     arguments = restored(definition["arguments"])
-    broker.declare_exchange(home.name, definition["name"], definition["type"], arguments=arguments, **told)
+    broker.declare_exchange(virtual_host.name, definition["name"], definition["type"], arguments=arguments, **told)
 
 
-def _remove_exchange(broker: Broker, home: Vhost, definition: Definition) -> None:
-    broker.delete_exchange(home.name, definition["name"])
+def _remove_exchange(broker: Broker, virtual_host: Vhost, definition: Definition) -> None:
+    broker.delete_exchange(virtual_host.name, definition["name"])
 
 
-def _make_queue(broker: Broker, home: Vhost, definition: Definition) -> None:
+def _make_queue(broker: Broker, virtual_host: Vhost, definition: Definition) -> None:
     name, stored = definition["name"], definition.get("arguments")
     arguments = restored(stored) if stored else {}
-    if name not in home.queues or _lifetime(home.queues[name]) != _lifetime_of(definition):
+    if name not in virtual_host.queues or _lifetime(virtual_host.queues[name]) != _lifetime_of(definition):
         durable, auto_delete, owner = _lifetime_of(definition)
         reserved = name.startswith(RESERVED_PREFIX)
         lifetime: dict[str, Any] = {"durable": durable, "auto_delete": auto_delete, "server_named": reserved}
         lifetime["created_ms"] = definition.get("created_ms", 0)
-        broker.declare_queue(home.name, name, arguments, owner=owner, **lifetime)
-    elif canonical(arguments) != canonical(home.queues[name].arguments or {}):
-        broker.change_queue(home.queues[name], arguments)
-    broker.pause_queue(home.queues[name], definition.get("paused", False))
+        broker.declare_queue(virtual_host.name, name, arguments, owner=owner, **lifetime)
+    elif canonical(arguments) != canonical(virtual_host.queues[name].arguments or {}):
+        broker.change_queue(virtual_host.queues[name], arguments)
+    broker.pause_queue(virtual_host.queues[name], definition.get("paused", False))
 
 
 def agrees(queue: Queue, definition: Definition) -> bool:
@@ -147,9 +151,9 @@ def _lifetime_of(definition: Definition) -> tuple[bool, bool, str | None]:
     return *lasting, None if owner is None else sys.intern(owner)
 
 
-def _remove_queue(broker: Broker, home: Vhost, definition: Definition) -> None:
-    if definition["name"] in home.queues:
-        broker.delete_queue(home.queues[definition["name"]])
+def _remove_queue(broker: Broker, virtual_host: Vhost, definition: Definition) -> None:
+    if definition["name"] in virtual_host.queues:
+        broker.delete_queue(virtual_host.queues[definition["name"]])
 
 
 def _ends(definition: Definition) -> tuple[str, str, str, Mapping[str, Any], str]:
@@ -158,31 +162,31 @@ def _ends(definition: Definition) -> tuple[str, str, str, Mapping[str, Any], str
     return definition["source"], definition["destination"], key, arguments, kind
 
 
-def _make_binding(broker: Broker, home: Vhost, definition: Definition) -> None:
-    broker.bind(home.name, *_ends(definition))
+def _make_binding(broker: Broker, virtual_host: Vhost, definition: Definition) -> None:
+    broker.bind(virtual_host.name, *_ends(definition))
 
 
-def _remove_binding(broker: Broker, home: Vhost, definition: Definition) -> None:
-    broker.unbind(home.name, *_ends(definition))
+def _remove_binding(broker: Broker, virtual_host: Vhost, definition: Definition) -> None:
+    broker.unbind(virtual_host.name, *_ends(definition))
 
 
-def _make_policy(broker: Broker, home: Vhost, definition: Definition) -> None:
-    broker.set_policy(home.name, Policy.from_dict(definition))
+def _make_policy(broker: Broker, virtual_host: Vhost, definition: Definition) -> None:
+    broker.set_policy(virtual_host.name, Policy.from_dict(definition))
 
 
-def _remove_policy(broker: Broker, home: Vhost, definition: Definition) -> None:
-    broker.delete_policy(home.name, definition["name"], definition["operator"])
+def _remove_policy(broker: Broker, virtual_host: Vhost, definition: Definition) -> None:
+    broker.delete_policy(virtual_host.name, definition["name"], definition["operator"])
 
 
 Verb = Callable[[Broker, Vhost, Definition], None]
 
 
 def _define(kind: Kind) -> Verb:
-    return lambda broker, home, definition: broker.define(kind, definition)
+    return lambda broker, shard_id, definition: broker.define(kind, definition)
 
 
 def _undefine(kind: Kind) -> Verb:
-    return lambda broker, home, definition: broker.undefine(kind, definition)
+    return lambda broker, shard_id, definition: broker.undefine(kind, definition)
 
 
 _VERBS: dict[Kind, tuple[Verb, Verb]] = {

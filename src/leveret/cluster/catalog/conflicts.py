@@ -1,5 +1,5 @@
-"""The end of doubts about definitions that are older than shards (see leveret.cluster.catalog.reconciliation), as an
-operator wants it.
+"""The end of conflicts about definitions that are older than shards (see leveret.cluster.catalog.reconciliation), as
+an operator wants it.
 
     adopt      the definitions get what shards have and they do not know
     discard    shards lose it, with the messages
@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from leveret.cluster.catalog.changes import Change, apply
+from leveret.cluster.catalog.changes import DefinitionChange, apply
 from leveret.cluster.catalog.replica import Replica, in_order
 from leveret.cluster.node import Node
-from leveret.cluster.rpc.calls import send
+from leveret.cluster.rpc.calls import call
 from leveret.cluster.shards.shard import Shard
 from leveret.core.broker import Broker
 from leveret.core.catalog import Kind
@@ -31,49 +31,49 @@ LOG = Log("node")
 Row = dict[str, Any]
 
 
-class Settlement:
+class ConflictResolution:
     """For the operators of one node."""
 
     def __init__(self, node: Node) -> None:
         """Speak for a node, and let others ask it."""
         self._node = node
-        node.errands.works[SETTLE] = self._here
+        node.call_handlers.works[SETTLE] = self._here
 
-    def doubts(self) -> list[Row]:
+    def conflicts(self) -> list[Row]:
         """What the definitions do not know of the shards of this node."""
-        return [row for shard in self._node.shards.values() if (row := shard.followed.doubt()) is not None]
+        return [row for shard in self._node.shards.values() if (row := shard.reconciliation.conflict()) is not None]
 
     async def settle(self, discard: bool) -> list[Row]:
-        """Settle the doubts of all nodes within reach; give a row for each shard that had one."""
+        """Settle the conflicts of all nodes within reach; give a row for each shard that had one."""
         about = {"discard": discard}
         rows: list[Row] = await self._here(about)
         for link in list(self._node.links.values()):
-            rows += await send(link, SETTLE, about, SETTLE_S)
+            rows += await call(link, SETTLE, about, SETTLE_S)
         return sorted(rows, key=lambda row: int(row["shard"]))
 
     async def _here(self, about: Row) -> list[Row]:
         discard = bool(about.get("discard"))
-        shards = [shard for shard in self._node.shards.values() if shard.followed.unknown]
+        shards = [shard for shard in self._node.shards.values() if shard.reconciliation.unknown]
         return [row for shard in shards for row in await self._settled(shard, discard)]
 
     async def _settled(self, shard: Shard, discard: bool) -> list[Row]:
-        """What a shard had, and what is left of the doubt: what another queue of that name is in the way of."""
-        before = shard.followed.doubt()
+        """What a shard had, and what is left of the conflict: what another queue of that name is in the way of."""
+        before = shard.reconciliation.conflict()
         if before is None:
             return []  # it has ended meanwhile
         replica = self._node.catalog.replica
         if not discard:
-            await self._node.decide(partial(adopt, replica, shard.followed.unknown))
+            await self._node.decide(partial(adopt, replica, shard.reconciliation.unknown))
         shard.reconcile(replica, discard)
-        after = shard.followed.doubt()
+        after = shard.reconciliation.conflict()
         if after is None:
-            LOG.info("doubt settled", shard=shard.home, discard=discard)
+            LOG.info("conflict resolved", shard=shard.shard_id, discard=discard)
         else:
-            LOG.warning("doubt not settled", shard=shard.home, queues=after["queues"], others=after["others"])
+            LOG.warning("conflict not resolved", shard=shard.shard_id, queues=after["queues"], others=after["others"])
         return [{**before, "left": after}]
 
 
-def adopt(replica: Replica, changes: Iterable[Change], core: Broker) -> None:
+def adopt(replica: Replica, changes: Iterable[DefinitionChange], core: Broker) -> None:
     """Let the definitions have what a shard has, in that shard; a verb for the catalog."""
     for change in in_order(changes):
         definition = change.definition

@@ -1,12 +1,13 @@
-"""The seat of a cluster: the database that has its definitions, the list of its groups, and where shards are.
+"""The catalog database of a cluster: the database that has its definitions, the list of its groups, and where shards
+are.
 
-    leveret_seat    | id | generation | url |       in every database that is the seat, or was; no row: it never moved
-                                                    url: where the seat is; null: here
+    leveret_seat    | id | generation | url |       in every database that is it, or was; no row: it never moved
+                                                    url: where the catalog database is; null: here
 
-Nodes are started with the database that is the seat, or once was, and follow from there. The node that moves the seat
-drops what was copied in the transaction that says where it is now: a statement that comes too late does not find its
-table, looks here, and is done in the right place. The generation is raised by each move, so that of two databases that
-name each other the later one counts.
+Nodes are started with the database that is the catalog database, or once was, and follow from there. The node that
+moves the catalog database drops what was copied in the transaction that says where it is now: a statement that comes
+too late does not find its table, looks here, and is done in the right place. The generation is raised by each move, so
+that of two databases that name each other the later one counts.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,11 +17,11 @@ from psycopg.types.numeric import Int8
 
 from leveret.core.errors import JournalFailed, PreconditionFailed
 from leveret.storage.journal.postgres.prepared import Connection
-from leveret.storage.journal.postgres.session import Run, Session, conninfo
+from leveret.storage.journal.postgres.session import PostgresSession, Run, conninfo
 
 CREATE = "create table if not exists leveret_seat (id int primary key, generation bigint not null, url text)"
 KNOWN = "select to_regclass('leveret_seat') is not null, to_regclass('leveret_group_of') is not null"
-SEAT = "select generation, url from leveret_seat where id = 0"
+CATALOG_ROW = "select generation, url from leveret_seat where id = 0"
 NUMBER = "select number from leveret_group_of where id = 0"
 HERE = """
     insert into leveret_seat as seat values (0, %(generation)s, null)
@@ -33,18 +34,20 @@ THERE = """
 Answer = TypeVar("Answer")
 
 
-class Pointer(NamedTuple):
-    """What a database knows of the seat."""
+class CatalogPointer(NamedTuple):
+    """What a database knows of the catalog database."""
 
     generation: int
     url: str | None
 
 
-class SeatSession(Session):
-    """A session with the seat, wherever it goes."""
+class CatalogSession(PostgresSession):
+    """A session with the catalog database, wherever it goes."""
 
     def prepare(self, statements: Sequence[str]) -> None:
-        """Find the seat, and create tables there; the first statement keeps others from doing so meanwhile."""
+        """Find the catalog database, and create tables there; the first statement keeps others from doing so
+        meanwhile.
+        """
         while pointer := self.transact(lambda run: _prepared(run, statements)):
             with self._mutex:
                 self._follow(pointer)
@@ -60,8 +63,8 @@ class SeatSession(Session):
                     raise
             self._follow(pointer)
 
-    def _follow(self, pointer: Pointer) -> None:
-        """Go where the seat is, and let that database know."""
+    def _follow(self, pointer: CatalogPointer) -> None:
+        """Go where the catalog database is, and let that database know."""
         assert pointer.url is not None, "it leads elsewhere"
         self._drop()
         self._target = conninfo(pointer.url)
@@ -70,14 +73,14 @@ class SeatSession(Session):
         super()._certain(lambda connection: connection.execute(HERE.encode(), values))
 
 
-def seat_of(url: str, timeout_ms: int) -> str:
-    """Where the seat is, for those who only read; a database that is or was the seat knows."""
+def catalog_database_of(url: str, timeout_ms: int) -> str:
+    """Where the catalog database is, for those who only read; a database that is or was the catalog database knows."""
     generation = 0
     while True:
-        session = Session(url, timeout_ms)
+        session = PostgresSession(url, timeout_ms)
         try:
             known = session.run(KNOWN)[1][0][0]
-            found = [Pointer(*row) for row in session.run(SEAT)[1]] if known else []
+            found = [CatalogPointer(*row) for row in session.run(CATALOG_ROW)[1]] if known else []
         finally:
             session.close()
         if not found or found[0].url is None or found[0].generation <= generation:
@@ -85,19 +88,19 @@ def seat_of(url: str, timeout_ms: int) -> str:
         generation, url = found[0].generation, found[0].url
 
 
-def _look(connection: Connection) -> Pointer | None:
-    """What a database says of the seat."""
+def _look(connection: Connection) -> CatalogPointer | None:
+    """What a database says of the catalog database."""
     known = connection.execute(KNOWN.encode()).fetchone()
-    row = connection.execute(SEAT.encode()).fetchone() if known is not None and known[0] else None
-    return None if row is None else Pointer(*row)
+    row = connection.execute(CATALOG_ROW.encode()).fetchone() if known is not None and known[0] else None
+    return None if row is None else CatalogPointer(*row)
 
 
-def _prepared(run: Run, statements: Sequence[str]) -> Pointer | None:
+def _prepared(run: Run, statements: Sequence[str]) -> CatalogPointer | None:
     """Create tables, or say where to do so."""
     lock, *creates = statements
     run(lock, None)
     run(CREATE, None)
-    found = [Pointer(*row) for row in run(SEAT, None)[1]]
+    found = [CatalogPointer(*row) for row in run(CATALOG_ROW, None)[1]]
     if found and found[0].url is not None:
         return found[0]
     marked = run(KNOWN, None)[1][0][1]

@@ -1,10 +1,12 @@
-"""Moving the seat of a cluster to another group: see leveret.cluster.catalog.database.
+"""Moving the catalog database of a cluster to another group: see leveret.cluster.catalog.database.
 
-    in the seat: lock its tables, read them --> in the target: the same tables, read back and compared, committed
-                 --> in the seat: drop them, say where they are, committed --> in the target: say that it is the seat
+    in the catalog database: lock its tables, read them --> in the target: the same tables, read back and compared,
+    committed
+                 --> in the catalog database: drop them, say where they are, committed --> in the target: say that it
+                 is the catalog database
 
-Every transaction that needs them waits meanwhile. Until the last transaction of the seat is committed it is the seat:
-whatever came into the target before that is replaced by the next attempt.
+Every transaction that needs them waits meanwhile. Until the last transaction of the catalog database is committed it
+is the catalog database: whatever came into the target before that is replaced by the next attempt.
 """
 
 from typing import Any
@@ -12,9 +14,9 @@ from typing import Any
 from psycopg.types.numeric import Int8
 
 from leveret.cluster.catalog import database
-from leveret.cluster.catalog.database import SeatSession
+from leveret.cluster.catalog.database import CatalogSession
 from leveret.core.errors import PreconditionFailed
-from leveret.storage.journal.postgres.session import Run, Session
+from leveret.storage.journal.postgres.session import PostgresSession, Run
 
 TIMEOUT_MS = 60_000
 TABLES = (  # in the order in which others lock them
@@ -30,12 +32,14 @@ Rows = list[tuple[Any, ...]]
 Statements = tuple[str, ...]
 
 
-def move_seat(current: SeatSession, url: str, first_url: str, locks: Statements, creates: Statements) -> None:
-    """Let the database at a URL be the seat; `first_url` is that of group 0.
+def move_catalog_database(
+    current: CatalogSession, url: str, first_url: str, locks: Statements, creates: Statements
+) -> None:
+    """Let the database at a URL be the catalog database; `first_url` is that of group 0.
 
-    `locks` are those that are taken to create the tables in the seat, `creates` make them in the target.
+    `locks` are those that are taken to create the tables in the catalog database, `creates` make them in the target.
     """
-    target = Session(url, TIMEOUT_MS)
+    target = PostgresSession(url, TIMEOUT_MS)
     try:
         generation = current.transact(lambda run: _moved(run, target, url, first_url, locks, creates))
         target.run(database.HERE, {"generation": Int8(generation)})
@@ -43,7 +47,7 @@ def move_seat(current: SeatSession, url: str, first_url: str, locks: Statements,
         target.close()
 
 
-def _moved(run: Run, target: Session, url: str, first_url: str, locks: Statements, creates: Statements) -> int:
+def _moved(run: Run, target: PostgresSession, url: str, first_url: str, locks: Statements, creates: Statements) -> int:
     """Copy everything, then make sure that no node finds it here any more; give the generation."""
     run(f"set local idle_in_transaction_session_timeout = {TIMEOUT_MS}", None)  # while the other database is asked
     for lock in locks:
@@ -53,9 +57,9 @@ def _moved(run: Run, target: Session, url: str, first_url: str, locks: Statement
     run(f"lock table {', '.join(TABLES)} in access exclusive mode", None)
     rows = {table: _rows(run, table) for table in TABLES}
     if not any(number == 0 for number, _ in rows["leveret_group"]):
-        rows["leveret_group"].insert(0, (0, first_url))  # which was known as the seat
+        rows["leveret_group"].insert(0, (0, first_url))  # which was known as the catalog database
     target.transact(lambda there: _copied(there, rows, creates))
-    generation: int = 1 + max((row[0] for row in run(database.SEAT, None)[1]), default=0)
+    generation: int = 1 + max((row[0] for row in run(database.CATALOG_ROW, None)[1]), default=0)
     run(f"drop table {', '.join(TABLES)}", None)
     run(database.THERE, {"generation": Int8(generation), "url": url})
     return generation

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from leveret.cluster.catalog.changes import IN_SHARDS, Change
+from leveret.cluster.catalog.changes import IN_SHARDS, DefinitionChange
 from leveret.cluster.catalog.replica import Replica
 from leveret.core.broker import Broker
 from leveret.core.deadletter import forms_cycle
 from leveret.core.properties import Properties
 
 
-class Directory:
+class QueueDirectory:
     """The exchanges, bindings and queues of the whole cluster."""
 
     def __init__(self, shards: int, is_served: Callable[[str], bool] = lambda shard: True) -> None:
@@ -24,7 +24,7 @@ class Directory:
         self._replica = Replica(shards)
         self._replica.tell_local(is_served)
 
-    def follow(self, changes: list[Change]) -> None:
+    def follow(self, changes: list[DefinitionChange]) -> None:
         """Know what is in the log."""
         self._replica.make(change for change in changes if change.kind in IN_SHARDS)
 
@@ -38,9 +38,9 @@ class Directory:
         """The queues that a dead letter goes to, by shard."""
         found: dict[str, set[str]] = {}
         with self._replica.lock:
-            home = self._replica.broker.topology.vhosts.get(vhost)
-            if home is not None and exchange in home.exchanges:
-                for queue in home.route(exchange, list(keys), properties.headers):
+            virtual_host = self._replica.broker.topology.vhosts.get(vhost)
+            if virtual_host is not None and exchange in virtual_host.exchanges:
+                for queue in virtual_host.route(exchange, list(keys), properties.headers):
                     if not forms_cycle(properties, queue.name):
-                        found.setdefault(self._replica.homes[vhost, queue.name], set()).add(queue.name)
+                        found.setdefault(self._replica.shard_ids[vhost, queue.name], set()).add(queue.name)
         return found

@@ -19,7 +19,7 @@ class Mark(NamedTuple):
 BEGINNING = Mark(0, "")
 
 
-class History:
+class VersionHistory:
     """The versions up to the newest one."""
 
     def __init__(self, first: Mark = BEGINNING) -> None:

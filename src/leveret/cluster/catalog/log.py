@@ -11,20 +11,20 @@ not known is known again by its writer. A snapshot takes the place of all entrie
 import json
 from typing import NamedTuple, Protocol
 
-from leveret.cluster.catalog.changes import Change
-from leveret.cluster.catalog.read_lease import Readers
+from leveret.cluster.catalog.changes import DefinitionChange
+from leveret.cluster.catalog.read_lease import CatalogReaders
 from leveret.core.errors import TooMany
 
 ENTRY_BYTES_MAX = 64 << 20  # all nodes hold one in memory, and so does the database
 SNAPSHOT_BYTES_MAX = 512 << 20  # PostgreSQL holds no value of a GiB, and needs room around one while it takes it
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """One version."""
 
     version: int
     writer: str
-    changes: list[Change]
+    changes: list[DefinitionChange]
 
 
 class Snapshot(NamedTuple):
@@ -32,19 +32,19 @@ class Snapshot(NamedTuple):
 
     version: int
     writer: str
-    changes: list[Change]
+    changes: list[DefinitionChange]
 
 
-class CatalogLog(Readers, Protocol):
+class CatalogLog(CatalogReaders, Protocol):
     """Where entries are kept, and who reads them. Whatever raises Unreachable may have been done, or not."""
 
-    async def append(self, entry: Entry) -> bool:
+    async def append(self, entry: LogEntry) -> bool:
         """Append the entry if its version is the next one; it is durable then."""
 
     async def barrier(self) -> int:
         """The version now, with all that led to it durable: later reads do not see what could still be lost."""
 
-    async def read(self, version: int, limit: int) -> list[Entry]:
+    async def read(self, version: int, limit: int) -> list[LogEntry]:
         """Entries from a version on, that one included, if they are still there."""
 
     async def snapshot(self) -> Snapshot | None:
@@ -54,7 +54,7 @@ class CatalogLog(Readers, Protocol):
         """Keep a snapshot in place of the entries before it, unless there is a newer one; may raise TooMany."""
 
 
-def packed(changes: list[Change], bytes_max: int) -> bytes:
+def packed(changes: list[DefinitionChange], bytes_max: int) -> bytes:
     """Changes as a log keeps them, if they are not too many."""
     data = json.dumps([[what, payload.decode()] for what, payload in changes], separators=(",", ":")).encode()
     if len(data) > bytes_max:
@@ -62,6 +62,6 @@ def packed(changes: list[Change], bytes_max: int) -> bytes:
     return data
 
 
-def unpacked(data: bytes) -> list[Change]:
+def unpacked(data: bytes) -> list[DefinitionChange]:
     """The reverse."""
-    return [Change(what, payload.encode()) for what, payload in json.loads(data)]
+    return [DefinitionChange(what, payload.encode()) for what, payload in json.loads(data)]

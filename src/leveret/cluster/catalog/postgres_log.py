@@ -3,7 +3,7 @@
     leveret_catalog             | id | version |                      one row: each append raises it by one
     leveret_catalog_log         | version | writer | changes |
     leveret_catalog_snapshot    | version | writer | changes |        one row, once there is one
-    leveret_catalog_reader      | name | version | beats |            those who answer by their copies: see freshness.py
+    leveret_catalog_reader      | name | version | beats |            nodes that serve reads: see read_lease.py
 
 The version is compared inside of the statement that appends, so of two nodes that saw the same version one appends
 nothing. Statements run in threads of their own: the driver waits, and a node that opens many shards at once keeps the
@@ -16,9 +16,9 @@ from typing import Any
 
 from psycopg.types.numeric import Int8
 
-from leveret.cluster.catalog.database import SeatSession
-from leveret.cluster.catalog.log import ENTRY_BYTES_MAX, SNAPSHOT_BYTES_MAX, Entry, Snapshot, packed, unpacked
-from leveret.cluster.catalog.read_lease import Reader
+from leveret.cluster.catalog.database import CatalogSession
+from leveret.cluster.catalog.log import ENTRY_BYTES_MAX, SNAPSHOT_BYTES_MAX, LogEntry, Snapshot, packed, unpacked
+from leveret.cluster.catalog.read_lease import CatalogReader
 from leveret.core.errors import Unreachable
 from leveret.storage.journal.postgres.session import Values
 from leveret.storage.journal.postgres.table import Unknown
@@ -54,7 +54,7 @@ REMOVE = """
     delete from leveret_catalog_log
     where version < least(%(version)s, (select version from leveret_catalog_snapshot where id = 0))"""
 
-BEAT = """
+RENEW_ROW = """
     with beat as (
         insert into leveret_catalog_reader values (%(name)s, %(version)s, %(beats)s)
         on conflict (name) do update set version = excluded.version, beats = excluded.beats)
@@ -68,12 +68,12 @@ class PostgresLog:
 
     def __init__(self, url: str) -> None:
         """Connections are made when they are needed, and the tables if need be."""
-        self._log = SeatSession(url, 0)  # an append waits for as long as it takes
-        self._reading = SeatSession(url, READ_TIMEOUT_MS)
+        self._log = CatalogSession(url, 0)  # an append waits for as long as it takes
+        self._reading = CatalogSession(url, READ_TIMEOUT_MS)
         self._created = False
         self._threads = ThreadPoolExecutor(2, "leveret-catalog")  # one for each session
 
-    async def append(self, entry: Entry) -> bool:
+    async def append(self, entry: LogEntry) -> bool:
         """See CatalogLog."""
         changes = packed(entry.changes, ENTRY_BYTES_MAX)
         values = {"version": Int8(entry.version), "writer": entry.writer, "changes": changes}
@@ -84,10 +84,10 @@ class PostgresLog:
         version: int = (await self._run(self._log, BARRIER, {}))[1][0][0]
         return version
 
-    async def read(self, version: int, limit: int) -> list[Entry]:
+    async def read(self, version: int, limit: int) -> list[LogEntry]:
         """See CatalogLog."""
         rows = (await self._run(self._reading, READ, {"version": Int8(version), "limit": Int8(limit)}))[1]
-        return [Entry(found, writer, unpacked(changes)) for found, writer, changes in rows]
+        return [LogEntry(found, writer, unpacked(changes)) for found, writer, changes in rows]
 
     async def snapshot(self) -> Snapshot | None:
         """See CatalogLog."""
@@ -100,18 +100,18 @@ class PostgresLog:
         await self._run(self._log, KEEP, {**version, "writer": snapshot.writer, "changes": changes})
         await self._run(self._log, REMOVE, version)
 
-    async def beat(self, reader: Reader) -> list[Reader]:
+    async def renew_row(self, reader: CatalogReader) -> list[CatalogReader]:
         """See Readers."""
-        values = {"name": reader.name, "version": Int8(reader.version), "beats": Int8(reader.beats)}
-        return [Reader(*row) for row in (await self._run(self._reading, BEAT, values))[1]]
+        values = {"name": reader.name, "version": Int8(reader.version), "beats": Int8(reader.renewals)}
+        return [CatalogReader(*row) for row in (await self._run(self._reading, RENEW_ROW, values))[1]]
 
-    async def readers(self) -> list[Reader]:
+    async def readers(self) -> list[CatalogReader]:
         """See Readers."""
-        return [Reader(*row) for row in (await self._run(self._reading, READERS, {}))[1]]
+        return [CatalogReader(*row) for row in (await self._run(self._reading, READERS, {}))[1]]
 
-    async def forget(self, reader: Reader) -> None:
+    async def forget(self, reader: CatalogReader) -> None:
         """See Readers."""
-        await self._run(self._reading, FORGET, {"name": reader.name, "beats": Int8(reader.beats)})
+        await self._run(self._reading, FORGET, {"name": reader.name, "beats": Int8(reader.renewals)})
 
     async def close(self) -> None:
         """End the connections; no caller waits for an answer any more."""
@@ -119,7 +119,7 @@ class PostgresLog:
             await asyncio.to_thread(session.end)
         self._threads.shutdown(wait=False)
 
-    async def _run(self, session: SeatSession, statement: str, values: Values) -> tuple[int, list[tuple[Any, ...]]]:
+    async def _run(self, session: CatalogSession, statement: str, values: Values) -> tuple[int, list[tuple[Any, ...]]]:
         """Do one statement, and first of all create the tables."""
 
         def done() -> tuple[int, list[tuple[Any, ...]]]:

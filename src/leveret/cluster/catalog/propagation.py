@@ -15,8 +15,8 @@ import json
 from collections.abc import Callable, Collection
 
 from leveret.clock import US_PER_S
-from leveret.cluster.catalog.catalog import Catalog
-from leveret.cluster.catalog.read_lease import Reader
+from leveret.cluster.catalog.catalog import ClusterCatalog
+from leveret.cluster.catalog.read_lease import CatalogReader
 from leveret.core.errors import Unreachable
 from leveret.observability.logs import Log
 
@@ -30,15 +30,15 @@ Tell = Callable[[bytes], Answers]
 Then = Callable[[bool], None]
 
 
-class Knowledge:
+class Propagation:
     """What all nodes know, as far as this one has seen to it."""
 
-    def __init__(self, catalog: Catalog, tell: Tell) -> None:
+    def __init__(self, catalog: ClusterCatalog, tell: Tell) -> None:
         """Of a catalog that any node changes."""
         self._catalog = catalog
         self._tell = tell
         self._turn = asyncio.Lock()
-        self._spread = 0
+        self._applied_everywhere = 0
         self._curious: list[tuple[int, Then]] = []
         self._looking: asyncio.Task[None] | None = None
 
@@ -74,33 +74,33 @@ class Knowledge:
             return False
         return True
 
-    async def spread(self, version: int, announce: Callable[[int], None]) -> None:
+    async def wait_until_applied(self, version: int, announce: Callable[[int], None]) -> None:
         """Return when no node answers by definitions that are older than a version that is in the log."""
         async with self._turn:  # a caller that waits here is served by the next round, which is one for all of them
-            if version > self._spread:
+            if version > self._applied_everywhere:
                 newest = self._catalog.version
                 announce(newest)
                 await self._all_know(newest)
-                self._spread = newest
+                self._applied_everywhere = newest
 
-    def leap(self) -> None:
+    def resync(self) -> None:
         """The definitions went to another place of their log: what has a number now is not what had it before."""
-        self._spread = 0
+        self._applied_everywhere = 0
 
     async def _all_know(self, version: int) -> None:
         answers = self._tell(json.dumps({"version": version, "reader": True}).encode())
-        freshness = self._catalog.freshness
-        until_us = freshness.now_us() + int(freshness.lapse_s * US_PER_S)
+        read_lease = self._catalog.read_lease
+        until_us = read_lease.now_us() + int(read_lease.expiry_s * US_PER_S)
         # Not for longer, whichever nodes there are: what was known before is too old by then, and who beats later
         # reads first.
-        while freshness.now_us() < until_us:
+        while read_lease.now_us() < until_us:
             rows = await self._readers()
             if rows is None:
                 await asyncio.sleep(LOOK_S)
             elif await self._is_known(version, rows, answers):
                 return
 
-    async def _is_known(self, version: int, rows: list[Reader], answers: Answers) -> bool:
+    async def _is_known(self, version: int, rows: list[CatalogReader], answers: Answers) -> bool:
         """Whether none of these answers by what was before; asked again with every answer that comes meanwhile."""
         while True:
             behind = self._behind(rows, version, answers)
@@ -111,7 +111,7 @@ class Knowledge:
             if not await _next(answers):
                 return False
 
-    async def _readers(self) -> list[Reader] | None:
+    async def _readers(self) -> list[CatalogReader] | None:
         """Who answers by a copy, this node too; None: the log does not answer."""
         try:
             rows = await self._catalog.log.readers()
@@ -120,13 +120,13 @@ class Knowledge:
         self._catalog.watch.look(rows)
         return rows
 
-    def _behind(self, rows: list[Reader], version: int, answers: Answers) -> list[Reader]:
+    def _behind(self, rows: list[CatalogReader], version: int, answers: Answers) -> list[CatalogReader]:
         """Those who may not have a version."""
         told = {each.result() for each in answers if each.done()}
         known = {self._catalog.reader, *(name.decode(errors="replace") for name in told if name)}
         return [each for each in rows if each.version < version and each.name not in known]
 
-    async def _forget(self, silent: list[Reader]) -> None:
+    async def _forget(self, silent: list[CatalogReader]) -> None:
         """Wait no more for those who have said nothing for so long that they do not answer by what they had."""
         for each in silent:
             LOG.warning("node does not follow", reader=each.name, definitions=each.version)

@@ -2,11 +2,11 @@
 
     the definitions went through what the shard has followed last --> it has what they say, and nothing else
     they did not, but know all that it has                        --> the same
-    they did not, and something is missing in them                --> doubt: nothing is removed, or made different
+    they did not, and something is missing in them                --> conflict: nothing is removed, or made different
 
 They did not when the database that has them was restored, and that of the shard was not: queues that were declared
 since then are in the shard only, with their messages. Which version a shard has followed is in its journal, and so is
-a doubt: newer definitions on top of the old ones do not end it, but an operator does. What is decided
+a conflict: newer definitions on top of the old ones do not end it, but an operator does. What is decided
 meanwhile is followed.
 """
 
@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from leveret.cluster.catalog.changes import Change, Key, agrees, apply, change_of, concerns
-from leveret.cluster.catalog.history import History, Mark
+from leveret.cluster.catalog.changes import DefinitionChange, Key, agrees, apply, change_of, concerns
+from leveret.cluster.catalog.history import Mark, VersionHistory
 from leveret.cluster.catalog.replica import Replica, in_order
 from leveret.cluster.coordination.placement import LOCAL
 from leveret.core.broker import Broker
@@ -32,17 +32,17 @@ NAMES_MAX = 20  # of queues that a report has: the first will do to know what it
 LOG = Log("node")
 
 
-class Followed:
-    """The definitions of one shard; all but what is told of a doubt under its lock."""
+class Reconciliation:
+    """The definitions of one shard; all but what is told of a conflict under its lock."""
 
-    def __init__(self, home: str, core: Broker) -> None:
+    def __init__(self, shard_id: str, core: Broker) -> None:
         """What the journal says."""
-        self._home = home
+        self._shard_id = shard_id
         self._core = core
-        self.unknown: list[Change] = []
-        """What would let the definitions of the cluster be those of the shard, while it is in doubt."""
+        self.unknown: list[DefinitionChange] = []
+        """What would let the definitions of the cluster be those of the shard, while it is in conflict."""
 
-    def follow(self, changes: Iterable[Change], history: History) -> None:
+    def follow(self, changes: Iterable[DefinitionChange], history: VersionHistory) -> None:
         """Have what was decided."""
         if self.unknown:
             changes = [each for each in changes if not self._is_kept(each)]
@@ -52,32 +52,32 @@ class Followed:
 
     def reconcile(self, replica: Replica, discard: bool = False) -> None:
         """Have what the whole cluster has, and nothing else, if that may be, or if an operator says so."""
-        changes = [inside(each) for each in replica.changes() if concerns(each, self._home, replica.homes)]
+        changes = [inside(each) for each in replica.changes() if concerns(each, self._shard_id, replica.shard_ids)]
         wanted = {change.key: change for change in changes}
         present = self._present()
         self.unknown = [] if discard or self.is_in(replica.history) else self._missing(wanted, present)
         if self.unknown:
-            self._doubt(replica.history)
+            self._note_conflict(replica.history)
             there = {change.key for change in present}
             _make_all(self._core, in_order(_additions(changes, there)))
             return
-        surplus = [Change(each.what | REMOVED, each.payload) for each in present if each.key not in wanted]
+        surplus = [DefinitionChange(each.what | REMOVED, each.payload) for each in present if each.key not in wanted]
         _make_all(self._core, sorted(surplus, key=lambda change: -change.kind))
         _make_all(self._core, in_order(changes))
         self._reach(replica.history.newest)
 
-    def is_in(self, history: History) -> bool:
+    def is_in(self, history: VersionHistory) -> bool:
         """Whether the definitions are those that the shard had, and what was made of them since."""
         row = self._row
         return not row["doubt"] and history.has(Mark(row["version"], row["writer"]))
 
-    def doubt(self) -> dict[str, Any] | None:
+    def conflict(self) -> dict[str, Any] | None:
         """What the definitions do not know, for people; None: nothing."""
         if not self.unknown:
             return None
         queues = [found for change in self.unknown if (found := self._queue_of(change)) is not None]
         return {
-            "shard": self._home,
+            "shard": self._shard_id,
             "version": self._row["version"],
             "queues": len(queues),
             "names": [queue.name for queue in queues[:NAMES_MAX]],
@@ -93,27 +93,29 @@ class Followed:
 
     def _reach(self, mark: Mark) -> None:
         row = {"version": mark.version, "writer": mark.writer, "doubt": False}
-        if row != self._row and not self._home.startswith(LOCAL):
+        if row != self._row and not self._shard_id.startswith(LOCAL):
             self._core.define(Kind.FOLLOWED, row)
 
-    def _doubt(self, history: History) -> None:
+    def _note_conflict(self, history: VersionHistory) -> None:
         if not self._row["doubt"]:
             self._core.define(Kind.FOLLOWED, {**self._row, "doubt": True})
-        told = self.doubt()
+        told = self.conflict()
         assert told is not None, "there is one"
         about = {"version": told["version"], "definitions": history.newest.version, "queues": told["queues"]}
         advice = "nothing was removed; run `leveret cluster adopt`, or `leveret cluster discard` to drop it"
-        LOG.error("definitions older than a shard", shard=self._home, **about, messages=told["messages"], advice=advice)
+        LOG.error(
+            "definitions older than a shard", shard=self._shard_id, **about, messages=told["messages"], advice=advice
+        )
 
     # What there is
 
-    def _present(self) -> list[Change]:
+    def _present(self) -> list[DefinitionChange]:
         """All that the shard has, so that it can be made elsewhere."""
         vhosts = [each for each in self._core.topology.vhosts.values() if each.name != INTERNAL_VHOST]
         details = [change_of(Kind.QUEUE_DETAILS, each) for each in self._core.catalog.of(Kind.QUEUE_DETAILS)]
         return [*(each for vhost in vhosts for each in self._of_vhost(vhost)), *details]
 
-    def _of_vhost(self, vhost: Vhost) -> list[Change]:
+    def _of_vhost(self, vhost: Vhost) -> list[DefinitionChange]:
         here = {"vhost": vhost.name}
         policies = [*vhost.policies.values(), *vhost.operator_policies.values()]
         exchanges = [each for each in vhost.exchanges.values() if not _is_given(each.name)]
@@ -131,46 +133,58 @@ class Followed:
         stored = self._core.kinds.of(queue.arguments, queue.name, queue.vhost).stored
         lifetime = {"durable": queue.durable, "auto_delete": queue.auto_delete, "paused": queue.paused}
         since = {"created_ms": queue.created_ms} if queue.created_ms else {}
-        return {"vhost": queue.vhost, "name": queue.name, "arguments": stored, **lifetime, **since, "home": self._home}
+        return {
+            "vhost": queue.vhost,
+            "name": queue.name,
+            "arguments": stored,
+            **lifetime,
+            **since,
+            "home": self._shard_id,
+        }
 
-    def _queue_of(self, change: Change) -> Queue | None:
+    def _queue_of(self, change: DefinitionChange) -> Queue | None:
         """The queue of the shard that a change is about."""
         if change.kind != Kind.QUEUE:
             return None
         definition = change.definition
-        home = self._core.topology.vhosts.get(definition["vhost"])
-        return None if home is None else home.queues.get(definition["name"])
+        virtual_host = self._core.topology.vhosts.get(definition["vhost"])
+        return None if virtual_host is None else virtual_host.queues.get(definition["name"])
 
     # What may not be lost
 
-    def _missing(self, wanted: dict[Key, Change], present: list[Change]) -> list[Change]:
+    def _missing(self, wanted: dict[Key, DefinitionChange], present: list[DefinitionChange]) -> list[DefinitionChange]:
         """What the definitions of the cluster would remove, and policies by which messages might be removed."""
         there = {each.key for each in present}
         new = [each for key, each in wanted.items() if each.kind == Kind.POLICY and key not in there]
         lost = [each for each in present if each.key not in wanted or self._differs(each, wanted[each.key])]
-        return lost + [Change(each.what | REMOVED, each.payload) for each in new]
+        return lost + [DefinitionChange(each.what | REMOVED, each.payload) for each in new]
 
-    def _differs(self, present: Change, wanted: Change) -> bool:
+    def _differs(self, present: DefinitionChange, wanted: DefinitionChange) -> bool:
         if present.kind == Kind.POLICY:
             return present.payload != wanted.payload
         queue = self._queue_of(present)
         return queue is not None and not agrees(queue, wanted.definition)
 
-    def _is_kept(self, change: Change) -> bool:
+    def _is_kept(self, change: DefinitionChange) -> bool:
         """Whether a decision would replace or change a queue that the definitions may know nothing of."""
         queue = None if change.removed else self._queue_of(change)
         if queue is None or agrees(queue, inside(change).definition):
             return False
-        LOG.warning("definition not made", kind=change.kind.name, name=queue.name, reason="the shard is in doubt")
+        LOG.warning(
+            "definition not made",
+            kind=change.kind.name,
+            name=queue.name,
+            reason="the shard is in conflict with the catalog",
+        )
         return True
 
 
-def _additions(changes: Iterable[Change], there: set[Key]) -> list[Change]:
+def _additions(changes: Iterable[DefinitionChange], there: set[Key]) -> list[DefinitionChange]:
     """What can be made without harm to what is there."""
     return [each for each in changes if each.key not in there and each.kind != Kind.POLICY]
 
 
-def _make_all(core: Broker, changes: Iterable[Change]) -> None:
+def _make_all(core: Broker, changes: Iterable[DefinitionChange]) -> None:
     """Make changes; one that cannot be made does not keep the others from it."""
     for change in map(inside, changes):
         try:
@@ -181,19 +195,19 @@ def _make_all(core: Broker, changes: Iterable[Change]) -> None:
             LOG.error("definition not made", error, kind=change.kind.name)
 
 
-def _make(core: Broker, change: Change) -> None:
+def _make(core: Broker, change: DefinitionChange) -> None:
     """Make a change; what is there in its place and is something else goes first."""
     try:
         apply(core, change)
     except PreconditionFailed:
-        apply(core, Change(change.what | REMOVED, change.payload))
+        apply(core, DefinitionChange(change.what | REMOVED, change.payload))
         apply(core, change)
 
 
-def inside(change: Change) -> Change:
+def inside(change: DefinitionChange) -> DefinitionChange:
     """A change as a shard makes it.
 
-    The fronts know who owns a queue: here every client is another one. An exchange that goes with its last
+    The proxies know who owns a queue: here every client is another one. An exchange that goes with its last
     binding would go too early: here are only some of them.
     """
     if change.removed or change.kind not in (Kind.QUEUE, Kind.EXCHANGE):

@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 
 from leveret.cluster.catalog.catalog import Verb
 from leveret.core.broker import Broker
-from leveret.runtime.runtime import Guard
+from leveret.runtime.runtime import Runtime
 
 T = TypeVar("T")
 
 
-class CatalogGuard(Guard):
-    """A guard whose lock is taken once, by the one who decides."""
+class CatalogRuntime(Runtime):
+    """A runtime whose lock is taken once, by the one who decides."""
 
     _decider = 0
 
@@ -35,7 +35,7 @@ class CatalogGuard(Guard):
             super().__exit__(*error)
 
     def verb(self, function: Callable[[], T]) -> Verb:
-        """What does something by this guard, as a verb to be decided on."""
+        """What does something by this runtime, as a verb to be decided on."""
 
         def run(core: Broker) -> Any:
             self._decider = threading.get_ident()

@@ -25,14 +25,14 @@ class Announce(NamedTuple):
     epoch: int
 
 
-class Check(NamedTuple):
+class CheckEpoch(NamedTuple):
     """Look whether the journal of a shard still has this epoch."""
 
     shard: int
     epoch: int
 
 
-class Drain(NamedTuple):
+class DrainShard(NamedTuple):
     """Take nothing more for a shard, finish what was taken, write a checkpoint, let go of it."""
 
     shard: int
@@ -52,4 +52,4 @@ class Release(NamedTuple):
     successor: str
 
 
-Command = Campaign | TakeOver | Announce | Check | Drain | Drop | Release
+Command = Campaign | TakeOver | Announce | CheckEpoch | DrainShard | Drop | Release

@@ -6,10 +6,19 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any, Protocol
 
-from leveret.cluster.coordination.commands import Announce, Campaign, Check, Command, Drain, Drop, Release, TakeOver
+from leveret.cluster.coordination.commands import (
+    Announce,
+    Campaign,
+    CheckEpoch,
+    Command,
+    DrainShard,
+    Drop,
+    Release,
+    TakeOver,
+)
 from leveret.cluster.coordination.etcd import Done, Etcd
-from leveret.cluster.coordination.keys import Keys, Member, Owner, check_node
-from leveret.cluster.coordination.membership import Membership
+from leveret.cluster.coordination.keys import EtcdKeys, NodeMember, Owner, check_node
+from leveret.cluster.coordination.membership import ClusterMembership
 from leveret.cluster.coordination.ownership import Ownership
 from leveret.cluster.coordination.placement import SHARDS
 from leveret.core.errors import LeveretError, ResourceLocked
@@ -46,19 +55,19 @@ class Coordinator:
     """One node of a cluster."""
 
     def __init__(
-        self, etcd: Etcd, cluster: str, member: Member, shards: Shards, *,
+        self, etcd: Etcd, cluster: str, member: NodeMember, shards: Shards, *,
         shard_count: int = SHARDS, epoch_base: int = 0, ttl_s: int = TTL_S,
         on_catalog: Callable[[int], None] = lambda version: None,
     ) -> None:  # fmt: skip
         """Not a member yet; `member` is this node as others shall see it, `on_catalog` hears hints."""
-        self.keys = Keys(cluster)
+        self.keys = EtcdKeys(cluster)
         self.member = replace(member, node=check_node(member.node))
         self.shard_count = shard_count
         self.counts = dict.fromkeys(COUNTS, 0)
         """What has happened to shards since this node was started."""
         self.trouble: str | None = None
         """Why etcd did not renew the lease."""
-        self.view = Membership(self.keys, shard_count)
+        self.view = ClusterMembership(self.keys, shard_count)
         self.ownership = Ownership(member.node, self.view, shard_count, epoch_base, ttl_s * 1000)
         self._etcd = etcd
         self._shards = shards
@@ -71,8 +80,8 @@ class Coordinator:
             Campaign: self._campaign,
             TakeOver: self._take_over,
             Announce: self._announce,
-            Check: self._check,
-            Drain: self._drain,
+            CheckEpoch: self._check,
+            DrainShard: self._drain,
             Drop: self._drop,
             Release: self._release,
         }
@@ -256,14 +265,14 @@ class Coordinator:
         self.ownership.taken_over(command.shard, bool(taken), asked_ms if taken else self.now_ms())
         self._woken()
 
-    async def _check(self, command: Check) -> None:
+    async def _check(self, command: CheckEpoch) -> None:
         asked_ms = self.now_ms()
         mine = await self._ask(self._shards.check(command.shard, command.epoch), "check", command.shard)
         self.ownership.checked(command.shard, mine, asked_ms)
         if mine is not None:  # else the next step asks again: a database that is away refuses at once
             self._woken()
 
-    async def _drain(self, command: Drain) -> None:
+    async def _drain(self, command: DrainShard) -> None:
         await self._ask(self._shards.drain(command.shard), "drain", command.shard)
         self.ownership.drained(command.shard)
         self._woken()

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, NamedTuple
 
-from leveret.cluster.coordination.gateway import Answer, Gateway, Lost
+from leveret.cluster.coordination.gateway import Gateway, GatewayAnswer, GatewayLost
 from leveret.core.errors import AccessRefused, NotFound
 
 TIMEOUT_S = 1.0  # for one endpoint; below a third of a lease, so that the next one is asked in time
@@ -34,7 +34,7 @@ class KeyValue(NamedTuple):
     lease: int
 
 
-class Event(NamedTuple):
+class KeyEvent(NamedTuple):
     """What happened to a key; without a value it is gone."""
 
     key: str
@@ -42,7 +42,7 @@ class Event(NamedTuple):
     found: KeyValue | None
 
 
-class Found(NamedTuple):
+class KeyRange(NamedTuple):
     """Keys at one revision."""
 
     revision: int
@@ -108,10 +108,10 @@ class Etcd:
         answer = await self._call("/v3/kv/range", {"key": _wire(key)}, again=True)
         return next(map(_key_value, answer.get("kvs", ())), None)
 
-    async def range(self, prefix: str) -> Found:
+    async def range(self, prefix: str) -> KeyRange:
         """All keys that begin so."""
         answer = await self._call("/v3/kv/range", _prefix(prefix), again=True)
-        return Found(_revision(answer), [_key_value(each) for each in answer.get("kvs", ())])
+        return KeyRange(_revision(answer), [_key_value(each) for each in answer.get("kvs", ())])
 
     async def create(self, key: str, value: str, lease: int = 0, hint: str = "") -> Done:
         """Write a key if it is not there, and remove a hint; the revision is that of its creation."""
@@ -133,7 +133,7 @@ class Etcd:
 
     # Watching
 
-    async def watch(self, prefix: str, revision: int) -> AsyncGenerator[list[Event], None]:
+    async def watch(self, prefix: str, revision: int) -> AsyncGenerator[list[KeyEvent], None]:
         """What happens to keys that begin so, from a revision on; ends when it is time to look at all of them again."""
         request = {"create_request": {**_prefix(prefix), "start_revision": revision}}
         async with aclosing(self._gateway.lines("/v3/watch", request, self._token, IDLE_S)) as lines:
@@ -141,7 +141,7 @@ class Etcd:
                 result = line.get("result")
                 if result is None or (result.get("canceled") and not result.get("compact_revision")):
                     why = line.get("error") if result is None else result.get("cancel_reason")
-                    raise Lost(f"etcd ended the watch: {why}", sent=True)
+                    raise GatewayLost(f"etcd ended the watch: {why}", sent=True)
                 if result.get("canceled"):
                     return  # what was to be told is compacted
                 if events := result.get("events"):
@@ -169,15 +169,15 @@ class Etcd:
         await self._gateway.close()
 
 
-def _code(answer: Answer) -> int:
+def _code(answer: GatewayAnswer) -> int:
     return int(answer.body.get("code", 0)) if answer.status != 200 else 0
 
 
-def _message(answer: Answer) -> str:
+def _message(answer: GatewayAnswer) -> str:
     return str(answer.body.get("message") or answer.body.get("error") or f"status {answer.status}")
 
 
-def _checked(answer: Answer) -> dict[str, Any]:
+def _checked(answer: GatewayAnswer) -> dict[str, Any]:
     """What was asked for, or the refusal as ours."""
     if answer.status == 200:
         return answer.body
@@ -186,7 +186,7 @@ def _checked(answer: Answer) -> dict[str, Any]:
         raise NotFound(f"etcd does not know it any more: {_message(answer)}")
     if code in (INVALID_ARGUMENT, PERMISSION_DENIED, UNAUTHENTICATED):  # the first one: no user at all
         raise AccessRefused(f"etcd refuses: {_message(answer)}; check its user and password")
-    raise Lost(f"etcd cannot do it now: {_message(answer)}", sent=True)
+    raise GatewayLost(f"etcd cannot do it now: {_message(answer)}", sent=True)
 
 
 def _wire(text: str) -> str:
@@ -218,6 +218,6 @@ def _key_value(wire: dict[str, Any]) -> KeyValue:
     return KeyValue(_text(wire["key"]), _text(wire.get("value", "")), created, changed, int(wire.get("lease", 0)))
 
 
-def _event(wire: dict[str, Any]) -> Event:
+def _event(wire: dict[str, Any]) -> KeyEvent:
     found = _key_value(wire["kv"])
-    return Event(found.key, found.changed, None if wire.get("type") == "DELETE" else found)
+    return KeyEvent(found.key, found.changed, None if wire.get("type") == "DELETE" else found)

@@ -20,7 +20,7 @@ IDLE_MAX = 8
 PORT = 2379
 
 
-class Lost(Unreachable):
+class GatewayLost(Unreachable):
     """No answer; `sent` says whether the request may have been heard."""
 
     def __init__(self, reason: str, sent: bool) -> None:
@@ -29,14 +29,14 @@ class Lost(Unreachable):
         self.sent = sent
 
 
-class Answer(NamedTuple):
+class GatewayAnswer(NamedTuple):
     """What the gateway said."""
 
     status: int
     body: dict[str, Any]
 
 
-class Endpoint(NamedTuple):
+class EtcdEndpoint(NamedTuple):
     """Where an etcd listens."""
 
     host: str
@@ -59,16 +59,16 @@ class Endpoint(NamedTuple):
         return cls(parts.hostname, port, parts.scheme == "https")
 
 
-class Connection(AsyncConnection):
+class GatewayConnection(AsyncConnection):
     """One connection to an endpoint; one request at a time."""
 
-    def __init__(self, endpoint: Endpoint, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, endpoint: EtcdEndpoint, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Use open()."""
         super().__init__(reader, writer, ANSWER_BYTES_MAX)
         self.endpoint = endpoint
 
     @classmethod
-    async def open(cls, endpoint: Endpoint, tls: ssl.SSLContext | None, timeout_s: float) -> Self:
+    async def open(cls, endpoint: EtcdEndpoint, tls: ssl.SSLContext | None, timeout_s: float) -> Self:
         """Connect."""
         try:
             async with asyncio.timeout(timeout_s):
@@ -76,17 +76,19 @@ class Connection(AsyncConnection):
                 streams = await asyncio.open_connection(endpoint.host, endpoint.port, ssl=context)
         except (OSError, TimeoutError) as error:
             reason = f"cannot connect to etcd at {endpoint.host}:{endpoint.port} ({str(error) or 'it took too long'})"
-            raise Lost(f"{reason}: see whether it runs", sent=False) from None
+            raise GatewayLost(f"{reason}: see whether it runs", sent=False) from None
         return cls(endpoint, *streams)
 
-    async def ask(self, path: str, request: dict[str, Any], token: str, timeout_s: float) -> Answer:
+    async def ask(self, path: str, request: dict[str, Any], token: str, timeout_s: float) -> GatewayAnswer:
         """Send a request and wait for all of its answer."""
         try:
             async with asyncio.timeout(timeout_s):
                 answer = await self.exchange(self._bytes(path, request, token))
         except (OSError, TimeoutError, Unreachable) as error:
-            raise Lost(f"etcd did not answer ({str(error) or 'it took too long'}): ask again", sent=True) from None
-        return Answer(answer.status, _json(answer.body))
+            raise GatewayLost(
+                f"etcd did not answer ({str(error) or 'it took too long'}): ask again", sent=True
+            ) from None
+        return GatewayAnswer(answer.status, _json(answer.body))
 
     async def lines(
         self, path: str, request: dict[str, Any], token: str, timeout_s: float
@@ -108,7 +110,7 @@ class Connection(AsyncConnection):
         except TimeoutError:
             return
         except (OSError, Unreachable) as error:
-            raise Lost(f"the watch of etcd ended ({error})", sent=True) from None
+            raise GatewayLost(f"the watch of etcd ended ({error})", sent=True) from None
 
     def _bytes(self, path: str, request: dict[str, Any], token: str) -> bytes:
         body = json.dumps(request, separators=(",", ":")).encode()
@@ -126,7 +128,9 @@ def _json(body: bytes) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict):
         told = body[:SHOWN_BYTES].decode(errors="replace").strip()
-        raise Lost(f"the answer is not that of etcd's JSON gateway: check the endpoint; it says {told!r}", sent=True)
+        raise GatewayLost(
+            f"the answer is not that of etcd's JSON gateway: check the endpoint; it says {told!r}", sent=True
+        )
     return found
 
 
@@ -137,26 +141,26 @@ class Gateway:
         """Nothing is connected yet; without `tls` certificates are checked by the authorities of the machine."""
         if not endpoints:
             raise InvalidArgument("name at least one endpoint of etcd")
-        self._endpoints = [Endpoint.parse(url) for url in endpoints]
+        self._endpoints = [EtcdEndpoint.parse(url) for url in endpoints]
         encrypted = any(endpoint.tls for endpoint in self._endpoints)
         self._tls = ssl.create_default_context() if encrypted and tls is None else tls
         self._timeout_s = timeout_s
-        self._idle: list[Connection] = []
+        self._idle: list[GatewayConnection] = []
 
-    async def ask(self, path: str, request: dict[str, Any], token: str = "", *, again: bool = False) -> Answer:
+    async def ask(self, path: str, request: dict[str, Any], token: str = "", *, again: bool = False) -> GatewayAnswer:
         """The answer of any endpoint; `again`: the request may be heard twice, so that a lost answer costs nothing."""
         for left in reversed(range(len(self._endpoints))):
             endpoint = self._endpoints[0]
             try:
                 return await self._ask_one(endpoint, path, request, token)
-            except Lost as lost:
+            except GatewayLost as lost:
                 self._leave(endpoint)
                 if not left or (lost.sent and not again):
                     raise
         raise AssertionError("there is an endpoint")
 
-    async def _ask_one(self, endpoint: Endpoint, path: str, request: dict[str, Any], token: str) -> Answer:
-        connection = self._take(endpoint) or await Connection.open(endpoint, self._tls, self._timeout_s)
+    async def _ask_one(self, endpoint: EtcdEndpoint, path: str, request: dict[str, Any], token: str) -> GatewayAnswer:
+        connection = self._take(endpoint) or await GatewayConnection.open(endpoint, self._tls, self._timeout_s)
         try:
             answer = await connection.ask(path, request, token, self._timeout_s)
         except BaseException:
@@ -175,17 +179,17 @@ class Gateway:
         """The parts of an answer that goes on and on."""
         endpoint = self._endpoints[0]
         try:
-            connection = await Connection.open(endpoint, self._tls, self._timeout_s)
+            connection = await GatewayConnection.open(endpoint, self._tls, self._timeout_s)
             try:
                 async for line in connection.lines(path, request, token, idle_s):
                     yield line
             finally:
                 connection.abort()
-        except Lost:
+        except GatewayLost:
             self._leave(endpoint)
             raise
 
-    def _take(self, endpoint: Endpoint) -> Connection | None:
+    def _take(self, endpoint: EtcdEndpoint) -> GatewayConnection | None:
         while self._idle:
             connection = self._idle.pop()
             if connection.fresh and connection.endpoint == endpoint:
@@ -193,7 +197,7 @@ class Gateway:
             connection.abort()
         return None
 
-    def _leave(self, endpoint: Endpoint) -> None:
+    def _leave(self, endpoint: EtcdEndpoint) -> None:
         """Go to the next endpoint from now on, unless another request that lost this one has done so."""
         if self._endpoints[0] == endpoint:
             self._endpoints.append(self._endpoints.pop(0))

@@ -31,7 +31,7 @@ def epoch_of(base: int, revision: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class NodeMember:
     """A node that lives."""
 
     node: str
@@ -45,7 +45,7 @@ class Member:
         return json.dumps({"addresses": dict(self.addresses), "draining": self.draining})
 
     @classmethod
-    def from_key(cls, key: KeyValue, node: str) -> "Member":
+    def from_key(cls, key: KeyValue, node: str) -> "NodeMember":
         """The reverse."""
         told = _object(key.value)
         addresses = told.get("addresses")
@@ -74,7 +74,7 @@ class Owner:
         return cls(str(told.get("node", "")), key.created, key.lease, epoch if isinstance(epoch, int) else 0)
 
 
-class Keys:
+class EtcdKeys:
     """The keys of one cluster."""
 
     def __init__(self, cluster: str) -> None:

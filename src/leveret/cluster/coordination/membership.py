@@ -8,42 +8,42 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TypeVar
 
-from leveret.cluster.coordination.etcd import Event, Found, KeyValue
-from leveret.cluster.coordination.keys import Keys, Member, Owner
+from leveret.cluster.coordination.etcd import KeyEvent, KeyRange, KeyValue
+from leveret.cluster.coordination.keys import EtcdKeys, NodeMember, Owner
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class Membership:
+class ClusterMembership:
     """The view of one node; sans-IO."""
 
-    def __init__(self, keys: Keys, shards: int) -> None:
+    def __init__(self, keys: EtcdKeys, shards: int) -> None:
         """Nothing is known."""
         self._keys = keys
         self._shards = shards
         self._revisions: Counter[tuple[str, str]] = Counter()
         self.known = False
         """Whether all keys were read at least once."""
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, NodeMember] = {}
         self.owners: dict[int, Owner] = {}
         self.successors: dict[int, str] = {}
         self.catalog_version = 0
 
-    def reset(self, found: Found) -> None:
+    def reset(self, found: KeyRange) -> None:
         """All keys as they are at a revision."""
         self.known = True
         present = {key.key for key in found.keys}
         gone = [key for key in self._present() if key not in present]
-        self.apply([Event(key, found.revision, None) for key in gone])
-        self.apply([Event(key.key, key.changed, key) for key in found.keys])
+        self.apply([KeyEvent(key, found.revision, None) for key in gone])
+        self.apply([KeyEvent(key.key, key.changed, key) for key in found.keys])
 
     def _present(self) -> Iterable[str]:
         yield from map(self._keys.node, self.members)
         yield from map(self._keys.shard, self.owners)
         yield from map(self._keys.successor, self.successors)
 
-    def apply(self, events: Iterable[Event]) -> None:
+    def apply(self, events: Iterable[KeyEvent]) -> None:
         """What happened to keys."""
         for event in events:
             which = self._keys.split(event.key)
@@ -57,12 +57,12 @@ class Membership:
         found = None
         if owner is not None:
             found = KeyValue(key, owner.to_value(), owner.revision, revision, owner.lease)
-        self.apply([Event(key, revision, found)])
+        self.apply([KeyEvent(key, revision, found)])
 
-    def _take(self, kind: str, which: str, event: Event) -> None:
+    def _take(self, kind: str, which: str, event: KeyEvent) -> None:
         key = event.found
         if kind == "node":
-            _set(self.members, which, None if key is None else Member.from_key(key, which))
+            _set(self.members, which, None if key is None else NodeMember.from_key(key, which))
         elif kind == "shard" and self._is_shard(which):
             _set(self.owners, int(which), None if key is None else Owner.from_key(key))
         elif kind == "successor" and self._is_shard(which):

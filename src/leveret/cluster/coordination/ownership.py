@@ -14,9 +14,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from leveret.cluster.coordination.commands import Announce, Campaign, Check, Command, Drain, Drop, Release, TakeOver
+from leveret.cluster.coordination.commands import (
+    Announce,
+    Campaign,
+    CheckEpoch,
+    Command,
+    DrainShard,
+    Drop,
+    Release,
+    TakeOver,
+)
 from leveret.cluster.coordination.keys import Owner, epoch_of
-from leveret.cluster.coordination.membership import Membership
+from leveret.cluster.coordination.membership import ClusterMembership
 from leveret.cluster.coordination.placement import assignment, preference
 
 RANK_MS = 200  # how long each node lets the one before it try
@@ -26,7 +35,7 @@ REBALANCE_MS = 10_000  # after the last change of members
 DRAINS_MAX = 4  # shards that a leaving node moves at a time
 
 
-class Phase(Enum):
+class OwnershipPhase(Enum):
     """Where a node is with a shard."""
 
     IDLE = auto()
@@ -39,8 +48,8 @@ class Phase(Enum):
     DROPPING = auto()
 
 
-SERVING = frozenset({Phase.ACTIVE, Phase.RECLAIMING})
-MOVING = frozenset({Phase.DRAINING, Phase.RELEASING})
+SERVING = frozenset({OwnershipPhase.ACTIVE, OwnershipPhase.RECLAIMING})
+MOVING = frozenset({OwnershipPhase.DRAINING, OwnershipPhase.RELEASING})
 
 
 @dataclass(slots=True)
@@ -48,7 +57,7 @@ class Tenure:
     """One shard as one node has it."""
 
     shard: int
-    phase: Phase = Phase.IDLE
+    phase: OwnershipPhase = OwnershipPhase.IDLE
     revision: int = 0
     """Of the key that this node has, or had last."""
     lease: int = 0
@@ -70,7 +79,7 @@ class Tenure:
 class Ownership:
     """The shards of one node."""
 
-    def __init__(self, node: str, view: Membership, shards: int, base: int, ttl_ms: int) -> None:
+    def __init__(self, node: str, view: ClusterMembership, shards: int, base: int, ttl_ms: int) -> None:
         """Have none; `base` is that of epochs, `ttl_ms` that of leases."""
         self.node = node
         self.view = view
@@ -84,14 +93,14 @@ class Ownership:
         self._assigned: dict[int, str] = {}
         self._rebalance_at_ms: int | None = None
         self._asked: list[Command] = []
-        self._by_phase: dict[Phase, Callable[[Tenure, int], None]] = {
-            Phase.IDLE: self._idle,
-            Phase.ACTIVE: self._active,
+        self._by_phase: dict[OwnershipPhase, Callable[[Tenure, int], None]] = {
+            OwnershipPhase.IDLE: self._idle,
+            OwnershipPhase.ACTIVE: self._active,
         }
 
     # What others ask
 
-    def phase(self, shard: int) -> Phase:
+    def phase(self, shard: int) -> OwnershipPhase:
         """Where this node is with a shard."""
         return self._tenures[shard].phase
 
@@ -107,7 +116,7 @@ class Ownership:
     @property
     def empty(self) -> bool:
         """Whether this node has nothing to do with any shard."""
-        return all(tenure.phase is Phase.IDLE and not self._has_key(tenure) for tenure in self._tenures)
+        return all(tenure.phase is OwnershipPhase.IDLE and not self._has_key(tenure) for tenure in self._tenures)
 
     def proven(self, shard: int, now_ms: int) -> bool:
         """Whether no other node can own a shard now: only then deliveries may begin that no append will confirm."""
@@ -145,12 +154,12 @@ class Ownership:
 
     def campaigned(self, shard: int, revision: int, now_ms: int) -> None:
         """The answer to Campaign: the revision of the key, or 0 when there was none or it is another node's."""
-        tenure = self._answered(shard, Phase.CAMPAIGNING, Phase.RECLAIMING)
-        if tenure.phase is Phase.RECLAIMING:
-            tenure.phase = Phase.ACTIVE
+        tenure = self._answered(shard, OwnershipPhase.CAMPAIGNING, OwnershipPhase.RECLAIMING)
+        if tenure.phase is OwnershipPhase.RECLAIMING:
+            tenure.phase = OwnershipPhase.ACTIVE
             epoch = tenure.epoch
         else:
-            tenure.phase = Phase.IDLE
+            tenure.phase = OwnershipPhase.IDLE
             epoch = 0
         tenure.retry_ms = now_ms + RETRY_MS
         if revision:
@@ -159,9 +168,9 @@ class Ownership:
 
     def taken_over(self, shard: int, taken: bool, now_ms: int) -> None:
         """The answer to TakeOver; not taken when another node has a higher epoch, or the journal cannot be reached."""
-        tenure = self._answered(shard, Phase.TAKING)
+        tenure = self._answered(shard, OwnershipPhase.TAKING)
         if taken:
-            tenure.phase = Phase.ACTIVE
+            tenure.phase = OwnershipPhase.ACTIVE
             tenure.fenced = tenure.retaking = False
             tenure.pause_ms = RETRY_MS
             tenure.retry_ms = 0
@@ -188,13 +197,13 @@ class Ownership:
 
     def drained(self, shard: int) -> None:
         """The answer to Drain."""
-        tenure = self._answered(shard, Phase.DRAINING)
+        tenure = self._answered(shard, OwnershipPhase.DRAINING)
         self._release(tenure)
 
     def dropped(self, shard: int, now_ms: int) -> None:
         """The answer to Drop: this node has nothing of the shard any more."""
-        tenure = self._answered(shard, Phase.DROPPING)
-        tenure.phase = Phase.IDLE
+        tenure = self._answered(shard, OwnershipPhase.DROPPING)
+        tenure.phase = OwnershipPhase.IDLE
         tenure.fenced = False
         owner = self.view.owners.get(shard)
         if owner is None or not self._is_mine(owner):
@@ -207,8 +216,8 @@ class Ownership:
 
     def released(self, shard: int, revision: int, now_ms: int) -> None:
         """The answer to Release: the revision after it, or 0 when the outcome is unknown."""
-        tenure = self._answered(shard, Phase.RELEASING)
-        tenure.phase = Phase.IDLE
+        tenure = self._answered(shard, OwnershipPhase.RELEASING)
+        tenure.phase = OwnershipPhase.IDLE
         again = tenure.successor == self.node
         tenure.retry_ms = now_ms if again else max(tenure.retry_ms, now_ms + RETRY_MS)
         tenure.vacant_ms = None
@@ -250,18 +259,18 @@ class Ownership:
         if rank is None or not self._has_lease(now_ms):
             return
         if now_ms >= max(tenure.retry_ms, tenure.vacant_ms + rank * RANK_MS):
-            tenure.phase = Phase.CAMPAIGNING
+            tenure.phase = OwnershipPhase.CAMPAIGNING
             self._asked.append(Campaign(tenure.shard, 0))
 
     def _active(self, tenure: Tenure, now_ms: int) -> None:
         owner = self.view.owners.get(tenure.shard)
         if tenure.fenced or (owner is not None and owner.node != self.node):
-            tenure.phase = Phase.DROPPING
+            tenure.phase = OwnershipPhase.DROPPING
             self._asked.append(Drop(tenure.shard))
         elif owner is None or not self._is_mine(owner):
             # Also when it is the key of an earlier lease of this node, which is about to go.
             if owner is None and self._has_lease(now_ms) and now_ms >= tenure.retry_ms:
-                tenure.phase = Phase.RECLAIMING
+                tenure.phase = OwnershipPhase.RECLAIMING
                 self._asked.append(Campaign(tenure.shard, tenure.epoch))
         elif owner.epoch != tenure.epoch:
             if now_ms >= tenure.retry_ms:
@@ -271,8 +280,8 @@ class Ownership:
             successor = self._successor(tenure, now_ms)
             if successor is not None:
                 tenure.successor = successor
-                tenure.phase = Phase.DRAINING
-                self._asked.append(Drain(tenure.shard))
+                tenure.phase = OwnershipPhase.DRAINING
+                self._asked.append(DrainShard(tenure.shard))
 
     def _successor(self, tenure: Tenure, now_ms: int) -> str | None:
         """Who should get a shard from this node now; None when it stays. A leaving node may have no successor to
@@ -300,7 +309,7 @@ class Ownership:
             return
         if now_ms > self._proof_ms(tenure) - self._ttl_ms // 2:
             tenure.checking = True
-            self._asked.append(Check(tenure.shard, tenure.epoch))
+            self._asked.append(CheckEpoch(tenure.shard, tenure.epoch))
 
     # Steps that several paths share
 
@@ -308,8 +317,8 @@ class Ownership:
         """The key is this node's: take the shard over, unless it is active already."""
         tenure.revision = revision
         tenure.lease = self.lease
-        if tenure.phase is not Phase.ACTIVE:
-            tenure.phase = Phase.TAKING
+        if tenure.phase is not OwnershipPhase.ACTIVE:
+            tenure.phase = OwnershipPhase.TAKING
             tenure.epoch = epoch_of(self._base, revision)
             self._asked.append(TakeOver(tenure.shard, tenure.epoch))
 
@@ -321,10 +330,10 @@ class Ownership:
         self._release(tenure)
 
     def _release(self, tenure: Tenure, revision: int = 0) -> None:
-        tenure.phase = Phase.RELEASING
+        tenure.phase = OwnershipPhase.RELEASING
         self._asked.append(Release(tenure.shard, revision or tenure.revision, tenure.successor))
 
-    def _answered(self, shard: int, *phases: Phase) -> Tenure:
+    def _answered(self, shard: int, *phases: OwnershipPhase) -> Tenure:
         tenure = self._tenures[shard]
         assert tenure.phase in phases, f"shard {shard} is {tenure.phase}: that was not requested"
         return tenure

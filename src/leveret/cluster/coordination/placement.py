@@ -26,7 +26,7 @@ def stable_hash(*parts: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
 
 
-def home_of_owner(owner: str) -> str:
+def shard_id_of_owner(owner: str) -> str:
     """Where the queues of a connection are; it is named by its node and a number, as in "a/7"."""
     return LOCAL + owner.rpartition("/")[0]
 

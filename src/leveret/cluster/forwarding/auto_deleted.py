@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from leveret.cluster.forwarding.forwarder import PATIENCE_S, RETRY_AFTER, RETRY_S
-from leveret.cluster.forwarding.rows import PRESENCE, Rows
+from leveret.cluster.forwarding.rows import PRESENCE, ClusterRows
 from leveret.protocols.http.request import Refusal
 
 if TYPE_CHECKING:
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Vanishing:
+class AutoDeleted:
     """Those of a cluster, as one node hears of them."""
 
     def __init__(self, node: Node) -> None:
         """Ask the shards by a node."""
         self._node = node
-        self._rows = Rows(node)
+        self._rows = ClusterRows(node)
 
     def wait(self, vhost: str, name: str) -> Awaitable[None] | None:
         """When the catalog knows whether a queue is there; None: it does, since this one does not go by itself."""
-        home = self._node.catalog.replica.broker.topology.vhosts.get(vhost)
-        queue = None if home is None else home.queues.get(name)
+        virtual_host = self._node.catalog.replica.broker.topology.vhosts.get(vhost)
+        queue = None if virtual_host is None else virtual_host.queues.get(name)
         if queue is None or not (queue.auto_delete or queue.policy.expires_ms):
             return None
         return self._wait(queue)

@@ -1,4 +1,4 @@
-"""The desk for definitions: what is done at it is decided for the whole cluster."""
+"""The asynchronous broker for definitions: what is done at it is decided for the whole cluster."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from leveret.cluster.catalog.catalog import Verb
-from leveret.cluster.catalog.runtime import CatalogGuard
+from leveret.cluster.catalog.runtime import CatalogRuntime
 from leveret.core.broker import Broker as Core
 from leveret.embedded.broker import Broker
-from leveret.protocols.http.async_broker import Desk
+from leveret.protocols.http.async_broker import AsyncBroker
 
 T = TypeVar("T")
 
 
-class CatalogDesk(Desk):
-    """A desk over the copy of the catalog; there are no messages at it."""
+class CatalogBroker(AsyncBroker):
+    """An asynchronous broker over the copy of the catalog; there are no messages at it."""
 
     def __init__(self, broker: Broker, decide: Callable[[Verb], Awaitable[Any]]) -> None:
         """`decide` runs a verb for all nodes: see Node.decide."""
@@ -24,11 +24,11 @@ class CatalogDesk(Desk):
         self._decide = decide
 
     def change(self, action: Callable[[Core], T]) -> T | Awaitable[T]:
-        """See Desk; the answer comes when no node answers by what was before."""
-        return self.elsewhere(lambda: action(self.guard.core))
+        """See AsyncBroker; the answer comes when no node answers by what was before."""
+        return self.in_thread(lambda: action(self.runtime.core))
 
-    def elsewhere(self, function: Callable[[], T]) -> asyncio.Future[T]:
+    def in_thread(self, function: Callable[[], T]) -> asyncio.Future[T]:
         """Run verbs of Broker and Queue, for all nodes."""
-        guard = self.guard
-        assert isinstance(guard, CatalogGuard), "the copy has one"
-        return asyncio.ensure_future(self._decide(guard.verb(function)))
+        runtime = self.runtime
+        assert isinstance(runtime, CatalogRuntime), "the copy has one"
+        return asyncio.ensure_future(self._decide(runtime.verb(function)))

@@ -1,4 +1,4 @@
-"""Requests and their answers as they pass between nodes: a conversation for each request.
+"""Requests and their answers as they pass between nodes: a stream for each request.
 
     asks:    OPEN edge, shard or none, version of the catalog, request (JSON) | DATA body, in pieces
     answers: DATA status, content type, headers (JSON), line feed, begin of the body | DATA more of it | CLOSE
@@ -13,8 +13,8 @@ from typing import Any
 
 from leveret.cluster.rpc.wire import packed, unpacked
 from leveret.core.errors import InvalidArgument
-from leveret.protocols.http.request import Peer, Request
-from leveret.protocols.http.response import Response, Stream
+from leveret.protocols.http.request import HttpPeer, Request
+from leveret.protocols.http.response import Response, Streamed
 from leveret.security.identity import Identity
 
 BODY_BYTES_MAX = 64 << 20  # of one request or answer, more than any server lets in
@@ -45,7 +45,7 @@ def request_of(head: dict[str, Any]) -> tuple[Request, int]:
     try:
         headers = {name.encode("latin-1"): value.encode("latin-1") for name, value in head["headers"].items()}
         target = head["target"].encode("latin-1")
-        request = Request(str(head["method"]), target, headers, Peer(*head["peer"]), str(head["version"]))
+        request = Request(str(head["method"]), target, headers, HttpPeer(*head["peer"]), str(head["version"]))
         if head["identity"] is not None:
             request.identity = Identity.from_list(head["identity"])
         size = int(head["size"])
@@ -56,10 +56,10 @@ def request_of(head: dict[str, Any]) -> tuple[Request, int]:
     return request, size
 
 
-def answer_head(answer: Response | Stream) -> bytes:
+def answer_head(answer: Response | Streamed) -> bytes:
     """All of an answer but its body."""
     head: dict[str, Any] = {"status": answer.status, "type": answer.content_type, "headers": list(answer.headers)}
-    if isinstance(answer, Stream):
+    if isinstance(answer, Streamed):
         head["parts"], head["length"] = True, answer.length
     return packed(head) + b"\n"
 

@@ -9,37 +9,37 @@ from leveret.embedded.broker import Broker
 from leveret.protocols.http.server import Handler, Refuse
 
 
-class Edge(NamedTuple):
+class Api(NamedTuple):
     """One API: its requests have their identity by then; what it raises becomes an answer by `refuse`."""
 
     handler: Handler
     refuse: Refuse
 
 
-class Edges(Protocol):
+class Apis(Protocol):
     """The APIs of one shard."""
 
-    by_name: Mapping[str, Edge]
+    by_name: Mapping[str, Api]
     broker: Broker | None
 
     def close(self) -> None:
         """The shard is served no more: requests that wait for something in it are answered."""
 
 
-class NoEdges:
+class NoApis:
     """Of a shard that answers AMQP only."""
 
-    by_name: Mapping[str, Edge] = {}
+    by_name: Mapping[str, Api] = {}
     broker: Broker | None = None
 
     def close(self) -> None:
         """No request waits."""
 
 
-Furnish = Callable[[str, Broker], Edges]
-"""Makes the APIs of a shard, of its home and its broker."""
+Furnish = Callable[[str, Broker], Apis]
+"""Makes the APIs of a shard, of its id and its broker."""
 
 
-def bare(home: str, broker: Broker) -> Edges:
+def bare(shard_id: str, broker: Broker) -> Apis:
     """No APIs."""
-    return NoEdges()
+    return NoApis()

@@ -1,6 +1,6 @@
 """Brings requests to the shard or node that answers them, and the answers back; by a link if it is another process.
 
-    ask(home, edge, request)      the node that has the shard; who has it next, if that changes before anything is done
+    ask(shard, api, request)      the node that has the shard; who has it next, if that changes before anything is done
     ask_node(name, edge, request), everywhere(edge, request)      nodes themselves
 
 While no node has a shard, a request waits for its next owner, some seconds. When a node is lost that may have done what
@@ -15,79 +15,79 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from leveret.cluster.forwarding.codec import request_of
-from leveret.cluster.forwarding.edges import Edge
-from leveret.cluster.forwarding.handler import Reception
-from leveret.cluster.forwarding.pending_request import Inquiry
-from leveret.cluster.forwarding.request import Errand, NotDone
+from leveret.cluster.forwarding.edges import Api
+from leveret.cluster.forwarding.handler import ForwardedHandler
+from leveret.cluster.forwarding.pending_request import PendingForward
+from leveret.cluster.forwarding.request import ForwardedRequest, NotDone
 from leveret.core.errors import BrokerClosed, InvalidArgument, JournalFailed, LeveretError, TooMany, Unreachable
 from leveret.protocols.http.request import Refusal, Request
-from leveret.protocols.http.response import Response, Stream
+from leveret.protocols.http.response import Response, Streamed
 
 if TYPE_CHECKING:
     from leveret.cluster.node import Node
-    from leveret.cluster.rpc.link import Link
+    from leveret.cluster.rpc.link import PeerLink
 
 PATIENCE_S = 10.0  # for some node to have a shard
 RETRY_S = 0.05
 GATHERED_S = 2.0  # for nodes that are asked all together
-RECEPTIONS_MAX = 20_000  # requests of other nodes at a time: each has a body, a future and a place in a line
+FORWARDED_MAX = 20_000  # requests of other nodes at a time: each has a body, a future and a place in a line
 BODIES_BYTES_MAX = 256 << 20  # of all of them
 SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 REFUSED = 400
 RETRY_AFTER = (("Retry-After", "1"),)
 
-Answer = Response | Stream
+Answer = Response | Streamed
 
 
-class Courier:
+class Forwarder:
     """One for each node."""
 
     def __init__(self, node: Node) -> None:
         """No request was sent yet."""
         self._node = node
-        self._receptions: set[Reception] = set()
+        self._forwarded_handlers: set[ForwardedHandler] = set()
         self._bodies_bytes = 0
-        self._patient: set[asyncio.Task[Any] | Inquiry] = set()
+        self._patient: set[asyncio.Task[Any] | PendingForward] = set()
         self.forwarded = 0
         """How many requests were sent to other nodes."""
 
     # Asking
 
-    def ask(self, home: str, edge: str, request: Request, again: bool = False) -> Answer | Awaitable[Answer]:
+    def ask(self, shard_id: str, edge: str, request: Request, again: bool = False) -> Answer | Awaitable[Answer]:
         """What a shard answers; `again`: it may be asked twice, whatever its method."""
-        shard = self._node.shards.get(home)
+        shard = self._node.shards.get(shard_id)
         if shard is not None and shard.is_proven():
             return shard.edges.by_name[edge].handler(request)
         again = again or request.method in SAFE
-        link = self._link(home)
+        link = self._link(shard_id)
         if link is None:
-            return self._wait(home, edge, request) if again else self._find(home, edge, request, again)
-        errand = self._send(link, {"edge": edge, "shard": home}, request)
-        inquiry = Inquiry(errand, partial(self._find, home, edge, request, again), self._forget)
-        if again and not inquiry.done:
-            self._patient.add(inquiry)
-        return inquiry
+            return self._wait(shard_id, edge, request) if again else self._find(shard_id, edge, request, again)
+        sent_request = self._send(link, {"edge": edge, "shard": shard_id}, request)
+        pending = PendingForward(sent_request, partial(self._find, shard_id, edge, request, again), self._forget)
+        if again and not pending.done:
+            self._patient.add(pending)
+        return pending
 
     def close(self) -> None:
         """Let no request wait here any longer for what another node can answer as well."""
         for each in list(self._patient):
-            each.cut_off() if isinstance(each, Inquiry) else each.cancel()
+            each.cut_off() if isinstance(each, PendingForward) else each.cancel()
 
-    def _forget(self, inquiry: Inquiry) -> None:
-        self._patient.discard(inquiry)
+    def _forget(self, pending: PendingForward) -> None:
+        self._patient.discard(pending)
 
-    async def _wait(self, home: str, edge: str, request: Request) -> Answer:
+    async def _wait(self, shard_id: str, edge: str, request: Request) -> Answer:
         """Ask for something that may be asked twice, and so may be cut off."""
         task = asyncio.current_task()
         assert task is not None, "a coroutine runs in one"
         self._patient.add(task)
         try:
-            return await self._find(home, edge, request, again=True)
+            return await self._find(shard_id, edge, request, again=True)
         finally:
             self._patient.discard(task)
 
     async def _find(
-        self, home: str, edge: str, request: Request, again: bool, failed: Exception | None = None
+        self, shard_id: str, edge: str, request: Request, again: bool, failed: Exception | None = None
     ) -> Answer:
         """Ask the node that has the shard, or will have it soon; `failed`: the one who had it has not done it."""
         loop = asyncio.get_running_loop()
@@ -95,33 +95,33 @@ class Courier:
         while True:
             if failed is not None:
                 if not isinstance(failed, NotDone) and not again:
-                    detail = f"the node that has shard {home} was lost, perhaps before it had done it: {failed}"
+                    detail = f"the node that has shard {shard_id} was lost, perhaps before it had done it: {failed}"
                     raise Refusal(503, detail, RETRY_AFTER)
                 if loop.time() > deadline_s:
-                    raise Refusal(503, f"no node has shard {home} now: try again", RETRY_AFTER)
+                    raise Refusal(503, f"no node has shard {shard_id} now: try again", RETRY_AFTER)
                 await asyncio.sleep(RETRY_S)
             asked_s = loop.time()
             try:
-                return await self._try(home, edge, request)
+                return await self._try(shard_id, edge, request)
             except (NotDone, Unreachable, BrokerClosed, JournalFailed) as error:
                 failed = error
                 if loop.time() - asked_s > PATIENCE_S:  # it was there, and about to answer
                     deadline_s = loop.time() + PATIENCE_S
 
-    async def _try(self, home: str, edge: str, request: Request) -> Answer:
+    async def _try(self, shard_id: str, edge: str, request: Request) -> Answer:
         """Ask the one who has the shard now."""
-        shard = self._node.shards.get(home)
+        shard = self._node.shards.get(shard_id)
         if shard is not None and shard.is_proven():
             answer = shard.edges.by_name[edge].handler(request)
             return await answer if isinstance(answer, Awaitable) else answer
-        link = self._link(home)
+        link = self._link(shard_id)
         if link is None:
-            raise NotDone(f"no node within reach has shard {home}")
-        return await self._send(link, {"edge": edge, "shard": home}, request).answer()
+            raise NotDone(f"no node within reach has shard {shard_id}")
+        return await self._send(link, {"edge": edge, "shard": shard_id}, request).answer()
 
-    def _link(self, home: str) -> Link | None:
+    def _link(self, shard_id: str) -> PeerLink | None:
         """The way to the node that has a shard."""
-        owner = self._node.owner_of(home)
+        owner = self._node.owner_of(shard_id)
         return None if owner is None else self._node.links.get(owner)
 
     async def ask_node(self, name: str, edge: str, request: Request) -> Answer:
@@ -162,38 +162,38 @@ class Courier:
         good = {name: each for name, each in answers.items() if isinstance(each, Response) and each.status < REFUSED}
         return {name: each.body for name, each in good.items()}
 
-    def _send(self, link: Link, head: dict[str, Any], request: Request) -> Errand:
+    def _send(self, link: PeerLink, head: dict[str, Any], request: Request) -> ForwardedRequest:
         self.forwarded += 1
-        return Errand(link, {**head, "catalog": self._node.catalog.version}, request)
+        return ForwardedRequest(link, {**head, "catalog": self._node.catalog.version}, request)
 
     # Answering
 
-    def opened(self, link: Link, number: int, head: Mapping[str, Any]) -> Reception:
+    def opened(self, link: PeerLink, number: int, head: Mapping[str, Any]) -> ForwardedHandler:
         """A request of another node; raises what is refused, and then nothing was done."""
         edge = self._edge(head)
         request, size = request_of(dict(head))
-        if len(self._receptions) >= RECEPTIONS_MAX or self._bodies_bytes + size > BODIES_BYTES_MAX:
+        if len(self._forwarded_handlers) >= FORWARDED_MAX or self._bodies_bytes + size > BODIES_BYTES_MAX:
             raise TooMany(f"node '{self._node.name}' has too many requests of others: try again")
-        reception = Reception(link, number, edge, request, size, self._done)
-        self._receptions.add(reception)
+        forwarded_handler = ForwardedHandler(link, number, edge, request, size, self._done)
+        self._forwarded_handlers.add(forwarded_handler)
         self._bodies_bytes += size
-        return reception
+        return forwarded_handler
 
-    def _edge(self, head: Mapping[str, Any]) -> Edge:
+    def _edge(self, head: Mapping[str, Any]) -> Api:
         """What is to answer a request."""
-        name, home, node = str(head["edge"]), head.get("shard"), self._node
+        name, shard_id, node = str(head["edge"]), head.get("shard"), self._node
         if int(head.get("catalog", 0)) > node.catalog.version:
             node.catalog.hint(int(head["catalog"]))
             raise Unreachable(f"node '{node.name}' has not heard of a definition yet")
-        shard = None if home is None else node.shards.get(str(home))
-        if home is not None and (shard is None or not shard.is_proven()):
-            raise Unreachable(f"shard {home} is not on node '{node.name}', or it is unknown where it is")
+        shard = None if shard_id is None else node.shards.get(str(shard_id))
+        if shard_id is not None and (shard is None or not shard.is_proven()):
+            raise Unreachable(f"shard {shard_id} is not on node '{node.name}', or it is unknown where it is")
         edges = node.edges if shard is None else shard.edges.by_name
         if name not in edges:
             raise InvalidArgument(f"node '{node.name}' has nothing that answers '{name}': is it of another version?")
         return edges[name]
 
-    def _done(self, reception: Reception) -> None:
-        if reception in self._receptions:
-            self._receptions.remove(reception)
-            self._bodies_bytes -= reception.size
+    def _done(self, forwarded_handler: ForwardedHandler) -> None:
+        if forwarded_handler in self._forwarded_handlers:
+            self._forwarded_handlers.remove(forwarded_handler)
+            self._bodies_bytes -= forwarded_handler.size

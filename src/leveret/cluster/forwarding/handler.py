@@ -8,25 +8,31 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from leveret.cluster.forwarding.codec import PIECE_BYTES, answer_head
-from leveret.cluster.forwarding.edges import Edge
+from leveret.cluster.forwarding.edges import Api
 from leveret.core.errors import LeveretError
 from leveret.observability.logs import AROUND, Log
-from leveret.protocols.http.pending import Pending
+from leveret.protocols.http.pending import PendingAnswer
 from leveret.protocols.http.request import Refusal, Request
-from leveret.protocols.http.response import Response, Stream
+from leveret.protocols.http.response import Response, Streamed
 
 if TYPE_CHECKING:
-    from leveret.cluster.rpc.link import Link
+    from leveret.cluster.rpc.link import PeerLink
 
 LOG = Log("node")
-Answer = Response | Stream
+Answer = Response | Streamed
 
 
-class Reception:
+class ForwardedHandler:
     """One request, from the first byte of its body to the last one of its answer."""
 
     def __init__(
-        self, link: Link, number: int, edge: Edge, request: Request, size: int, done: Callable[[Reception], None]
+        self,
+        link: PeerLink,
+        number: int,
+        edge: Api,
+        request: Request,
+        size: int,
+        done: Callable[[ForwardedHandler], None],
     ) -> None:
         """Answer when the body is here; `done` is told of the end."""
         self.size = size
@@ -38,7 +44,7 @@ class Reception:
         self._body = bytearray()
         self._begun = False
         self._over = False
-        self._work: asyncio.Future[object] | Pending[Answer] | None = None
+        self._work: asyncio.Future[object] | PendingAnswer[Answer] | None = None
         self._resumed = asyncio.Event()
         self._resumed.set()
         if not size:
@@ -83,17 +89,17 @@ class Reception:
         finally:
             AROUND.reset(outside)
 
-    def _await(self, answer: Stream | Awaitable[Answer]) -> None:
+    def _await(self, answer: Streamed | Awaitable[Answer]) -> None:
         """Go on when an answer is there, or, if it is a stream, when all of it was sent."""
-        if isinstance(answer, Pending):
+        if isinstance(answer, PendingAnswer):
             self._work = answer
             answer.add_done_callback(self._finished)
             return
-        work: Awaitable[object] = self._stream(answer) if isinstance(answer, Stream) else answer
+        work: Awaitable[object] = self._stream(answer) if isinstance(answer, Streamed) else answer
         future = self._work = asyncio.ensure_future(work)
         future.add_done_callback(self._finished)
 
-    def _finished(self, work: asyncio.Future[object] | Pending[Answer]) -> None:
+    def _finished(self, work: asyncio.Future[object] | PendingAnswer[Answer]) -> None:
         """The work on a request is done."""
         if self._over:
             if not work.cancelled():
@@ -106,7 +112,7 @@ class Reception:
             answer = self._failed(error)
         else:
             answer = work.result()
-        if isinstance(answer, Stream):
+        if isinstance(answer, Streamed):
             self._await(answer)
         elif isinstance(answer, Response):
             self._send(answer)
@@ -119,7 +125,7 @@ class Reception:
             self._link.send(self._number, body[start : start + PIECE_BYTES])
         self._end()
 
-    async def _stream(self, stream: Stream) -> None:
+    async def _stream(self, stream: Streamed) -> None:
         """Send an answer in parts, as fast as the other node takes them."""
         self._link.send(self._number, answer_head(stream))
         reason = ""

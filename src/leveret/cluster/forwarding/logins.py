@@ -10,24 +10,24 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from leveret.cluster.forwarding.edges import Edge
+from leveret.cluster.forwarding.edges import Api
 from leveret.core.catalog import Kind
 from leveret.core.errors import InvalidArgument, LeveretError
 from leveret.observability.logs import Log
 from leveret.protocols.http.problem import problem
-from leveret.protocols.http.request import Peer, Request
+from leveret.protocols.http.request import HttpPeer, Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.http.sessions import AGE_MS_MAX, ENDED_PER_USER_MAX
 
 if TYPE_CHECKING:
-    from leveret.cluster.catalog.changes import Change
+    from leveret.cluster.catalog.changes import DefinitionChange
     from leveret.cluster.node import Node
     from leveret.core.broker import Broker
-    from leveret.protocols.console.login import Login
-    from leveret.protocols.http.sessions import Session, Sessions
+    from leveret.protocols.console.login import ConsoleLogin
+    from leveret.protocols.http.sessions import BrowserSession, Sessions
 
 EDGE = "logins"
-NO_PEER = Peer("", 0)
+NO_PEER = HttpPeer("", 0)
 NOTED_S = 2.0  # for a logout to be noted, before it is answered
 RETRY_S = 5.0
 
@@ -37,7 +37,7 @@ LOG = Log("node")
 class Logouts:
     """The sessions that were logged out, on whatever node."""
 
-    def __init__(self, node: Node, sessions: Sessions, login: Login) -> None:
+    def __init__(self, node: Node, sessions: Sessions, login: ConsoleLogin) -> None:
         """Tell other nodes of sessions that end here, and hear of those that end there, or have ended."""
         self._node = node
         self._sessions = sessions
@@ -47,7 +47,7 @@ class Logouts:
             for each in replica.broker.catalog.of(Kind.LOGOUT):
                 sessions.forget(each["user"], each["name"])
         replica.followers.append(self._follow)
-        node.edges[EDGE] = Edge(self._heard, problem)
+        node.edges[EDGE] = Api(self._heard, problem)
         login.cluster, login.tell = node.cluster, self.tell
 
     async def close(self) -> None:
@@ -56,17 +56,17 @@ class Logouts:
             task.cancel()
         await asyncio.gather(*self._noting, return_exceptions=True)
 
-    async def tell(self, session: Session) -> None:
+    async def tell(self, session: BrowserSession) -> None:
         """A session has ended here."""
         request = Request("POST", b"/", {}, NO_PEER)
         request.body = json.dumps({"user": session.user, "id": session.id}).encode()
-        await self._node.courier.everywhere(EDGE, request)
+        await self._node.forwarder.everywhere(EDGE, request)
         task = asyncio.create_task(self._note(session))
         self._noting.add(task)
         task.add_done_callback(self._noting.discard)
         await asyncio.wait([task], timeout=NOTED_S)
 
-    async def _note(self, session: Session) -> None:
+    async def _note(self, session: BrowserSession) -> None:
         """Let all nodes know, those too that cannot be reached now; as long as it takes."""
         while True:
             try:
@@ -83,12 +83,12 @@ class Logouts:
         self._sessions.forget(str(told["user"]), str(told["id"]))
         return Response(204)
 
-    def _follow(self, change: Change) -> None:
+    def _follow(self, change: DefinitionChange) -> None:
         if change.kind == Kind.LOGOUT and not change.removed:
             self._sessions.forget(change.definition["user"], change.definition["name"])
 
 
-def note(core: Broker, session: Session) -> None:
+def note(core: Broker, session: BrowserSession) -> None:
     """Define that a session has ended; forget those whose cookies are too old by now, and the oldest of too many."""
     kept: list[dict[str, Any]] = []
     for each in list(core.catalog.of(Kind.LOGOUT)):

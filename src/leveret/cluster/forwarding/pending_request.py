@@ -10,29 +10,29 @@ import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
-from leveret.cluster.forwarding.request import NOTHING, Errand, NotDone
+from leveret.cluster.forwarding.request import NOTHING, ForwardedRequest, NotDone
 from leveret.core.errors import Unreachable
-from leveret.protocols.http.pending import Pending
+from leveret.protocols.http.pending import PendingAnswer
 from leveret.protocols.http.request import Refusal
-from leveret.protocols.http.response import Response, Stream
+from leveret.protocols.http.response import Response, Streamed
 
-Answer = Response | Stream
+Answer = Response | Streamed
 Find = Callable[[Exception], Coroutine[Any, Any, Answer]]
 
 
-class Inquiry(Pending[Answer]):
+class PendingForward(PendingAnswer[Answer]):
     """One request."""
 
-    def __init__(self, errand: Errand, find: Find, ended: Callable[[Inquiry], None]) -> None:
+    def __init__(self, sent_request: ForwardedRequest, find: Find, ended: Callable[[PendingForward], None]) -> None:
         """Wait for a node; `find` asks the next one, `ended` is told when it is not waited for any more."""
         super().__init__(NOTHING)
         self._find = find
         self._ended = ended
-        self._work: Errand | asyncio.Task[Answer] = errand
-        errand.add_done_callback(self._heard)
+        self._work: ForwardedRequest | asyncio.Task[Answer] = sent_request
+        sent_request.add_done_callback(self._heard)
 
     def cancel(self) -> None:
-        """See Pending."""
+        """See PendingAnswer."""
         if not self.done:
             super().cancel()
             self._work.cancel()
@@ -44,27 +44,27 @@ class Inquiry(Pending[Answer]):
         self._finish(Refusal(503, "the server is stopping: try another one"))
 
     def __await__(self) -> Generator[object, None, Answer]:
-        """See Pending; a task that is cancelled waits for nothing any more."""
+        """See PendingAnswer; a task that is cancelled waits for nothing any more."""
         try:
             return (yield from super().__await__())
         except BaseException:
             self.cancel()
             raise
 
-    def _heard(self, errand: Pending[Answer]) -> None:
+    def _heard(self, sent_request: PendingAnswer[Answer]) -> None:
         """The node has answered, or will not."""
-        error = errand.exception()
+        error = sent_request.exception()
         if isinstance(error, NotDone | Unreachable):
             self._work = task = asyncio.ensure_future(self._find(error))
             task.add_done_callback(self._found)
         else:
-            self._take(errand)
+            self._take(sent_request)
 
     def _found(self, task: asyncio.Task[Answer]) -> None:
         if not task.cancelled():
             self._take(task)
 
-    def _take(self, work: Pending[Answer] | asyncio.Task[Answer]) -> None:
+    def _take(self, work: PendingAnswer[Answer] | asyncio.Task[Answer]) -> None:
         error = work.exception()
         if error is None:
             self._value = work.result()

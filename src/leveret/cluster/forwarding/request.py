@@ -8,11 +8,11 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from leveret.cluster.forwarding.codec import BODY_BYTES_MAX, PIECE_BYTES, answer_of, request_head
-from leveret.cluster.rpc.link import Link
+from leveret.cluster.rpc.link import PeerLink
 from leveret.core.errors import InvalidArgument, LeveretError, Unreachable
-from leveret.protocols.http.pending import Pending
+from leveret.protocols.http.pending import PendingAnswer
 from leveret.protocols.http.request import Request
-from leveret.protocols.http.response import Response, Stream
+from leveret.protocols.http.response import Response, Streamed
 
 NOTHING = Response(500)  # in the place of an answer that has not come
 UNREAD_BYTES_HIGH = 1 << 20  # of a stream that the client does not read, before the other node is told to pause
@@ -22,10 +22,10 @@ class NotDone(LeveretError):
     """The other node has done nothing: it may be asked again, or another one."""
 
 
-class Errand(Pending[Response | Stream]):
+class ForwardedRequest(PendingAnswer[Response | Streamed]):
     """One request; it is done when the answer is here, or the begin of one in parts."""
 
-    def __init__(self, link: Link, head: dict[str, Any], request: Request) -> None:
+    def __init__(self, link: PeerLink, head: dict[str, Any], request: Request) -> None:
         """Ask another node; `head` says what it is to be answered by."""
         super().__init__(NOTHING)
         self._link = link
@@ -40,7 +40,7 @@ class Errand(Pending[Response | Stream]):
         for start in range(0, len(body), PIECE_BYTES):
             link.send(self._number, body[start : start + PIECE_BYTES])
 
-    async def answer(self) -> Response | Stream:
+    async def answer(self) -> Response | Streamed:
         """What the other node answers. NotDone: nothing; Unreachable: that is unknown."""
         try:
             return await self
@@ -49,7 +49,7 @@ class Errand(Pending[Response | Stream]):
             raise
 
     def cancel(self) -> None:
-        """See Pending."""
+        """See PendingAnswer."""
         super().cancel()
         self.close()
 
@@ -57,7 +57,7 @@ class Errand(Pending[Response | Stream]):
         """The answer is not waited for any more."""
         self._link.end(self._number)
 
-    def _finish_with(self, answer: Response | Stream) -> None:
+    def _finish_with(self, answer: Response | Streamed) -> None:
         self._value = answer
         self.finish()
 
@@ -80,7 +80,7 @@ class Errand(Pending[Response | Stream]):
             self._stirred = asyncio.Event()
             parts = self._read(self._stirred)
             self._finish_with(
-                Stream(parts, told["type"], told["headers"], status=told["status"], length=told["length"])
+                Streamed(parts, told["type"], told["headers"], status=told["status"], length=told["length"])
             )
 
     def _take(self, data: bytes) -> None:

@@ -17,7 +17,7 @@ from leveret.core.queue import Queue as CoreQueue
 from leveret.embedded.broker import Broker
 from leveret.embedded.managed import ManagedQueue
 from leveret.embedded.stream import Stream
-from leveret.protocols.http.request import Peer, Refusal, Request
+from leveret.protocols.http.request import HttpPeer, Refusal, Request
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.rest import queues, streams
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 EDGE = "rows"
 PRESENCE = "presence"  # what is asked for by who wants to know no more than whether a queue is there
 WAIT_S = 2.0  # for the nodes that have something of a page
-NO_PEER = Peer("", 0)
+NO_PEER = HttpPeer("", 0)
 Row = dict[str, Any]
 
 
 def _queue(broker: Broker, queue: CoreQueue) -> Row:
-    with broker.guard:
+    with broker.runtime:
         return queues.shown(ManagedQueue(broker, queue))
 
 
@@ -47,7 +47,7 @@ def _presence(broker: Broker, queue: CoreQueue) -> Row:
 SHOWN: dict[str, Callable[[Broker, CoreQueue], Row]] = {"queues": _queue, "streams": _stream, PRESENCE: _presence}
 
 
-class Rows:
+class ClusterRows:
     """The rows of queues and streams, wherever they are."""
 
     def __init__(self, node: Node) -> None:
@@ -60,11 +60,11 @@ class Rows:
         shown = SHOWN[asked["kind"]]
         rows: dict[str, Row | None] = {}
         for name in asked["names"]:
-            shard = self._node.shards.get(self._node.catalog.replica.homes.get((asked["vhost"], name), ""))
+            shard = self._node.shards.get(self._node.catalog.replica.shard_ids.get((asked["vhost"], name), ""))
             broker = None if shard is None or not shard.is_proven() else shard.edges.broker
             if broker is not None:
-                home = broker.guard.core.topology.vhosts.get(asked["vhost"])
-                queue = None if home is None else home.queues.get(name)
+                virtual_host = broker.runtime.core.topology.vhosts.get(asked["vhost"])
+                queue = None if virtual_host is None else virtual_host.queues.get(name)
                 rows[name] = None if queue is None else shown(broker, queue)
         return json_response(rows)
 
@@ -72,8 +72,8 @@ class Rows:
         """The rows of queues or streams by their names; those that no node answers for are left out."""
         owned: dict[str, list[str]] = {}
         for name in names:
-            home = self._node.catalog.replica.homes.get((vhost, name))
-            owner = None if home is None else self._node.owner_of(home)
+            shard_id = self._node.catalog.replica.shard_ids.get((vhost, name))
+            owner = None if shard_id is None else self._node.owner_of(shard_id)
             if owner is not None:
                 owned.setdefault(owner, []).append(name)
         asking = [self._ask(owner, {"kind": kind, "vhost": vhost, "names": some}) for owner, some in owned.items()]
@@ -87,7 +87,7 @@ class Rows:
         request.body = orjson.dumps(asked)
         try:
             async with asyncio.timeout(WAIT_S):
-                answer = await self._node.courier.ask_node(owner, EDGE, request)
+                answer = await self._node.forwarder.ask_node(owner, EDGE, request)
         except (TimeoutError, Refusal):
             return {}
         if not isinstance(answer, Response) or answer.status >= REFUSED:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from leveret.cluster.forwarding import rest, sqs
-from leveret.cluster.forwarding.edges import Edge
+from leveret.cluster.forwarding.edges import Api
 from leveret.cluster.forwarding.management import EDGE as MANAGEMENT
 from leveret.cluster.forwarding.management import NodeManagement
 from leveret.embedded.broker import Broker
 from leveret.ingest.sinks import Sinks
-from leveret.protocols.http.async_broker import Desk
+from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.router import Router
 from leveret.protocols.rest.api import RestApi
@@ -20,12 +20,12 @@ from leveret.protocols.sqs.settings import Settings
 from leveret.security.access import Access
 
 
-class ShardEdges:
+class ShardApis:
     """REST, SQS and management; who asks is known by then, and may ask so often."""
 
     def __init__(
         self,
-        home: str,
+        shard_id: str,
         broker: Broker,
         access: Access,
         settings: Settings,
@@ -35,15 +35,15 @@ class ShardEdges:
     ) -> None:
         """`everywhere` has the queues of all shards, as SQS knows them; `management` is that of the node."""
         self.broker: Broker | None = broker
-        self.desk = Desk(broker, access=access)
-        self.account = Account(broker, access, self.desk, settings, everywhere)
+        self.async_broker = AsyncBroker(broker, access=access)
+        self.account = Account(broker, access, self.async_broker, settings, everywhere)
         self.closed = False
-        self._managed = management.furnish(home, broker, self.desk)
-        self._api = RestApi(self.desk, access, None, sinks, None)
+        self._managed = management.furnish(shard_id, broker, self.async_broker)
+        self._api = RestApi(self.async_broker, access, None, sinks, None)
         service = Service(self.account, None)
-        self.by_name: Mapping[str, Edge] = {
-            rest.EDGE: Edge(Router(self._api.routes()), problem),
-            sqs.EDGE: Edge(service, service.refuse),
+        self.by_name: Mapping[str, Api] = {
+            rest.EDGE: Api(Router(self._api.routes()), problem),
+            sqs.EDGE: Api(service, service.refuse),
             MANAGEMENT: self._managed.edge,
         }
 
@@ -52,5 +52,5 @@ class ShardEdges:
         self.closed = True
         self._api.close()
         self.account.close()
-        self.desk.close()
+        self.async_broker.close()
         self._managed.close()

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from leveret.cluster.catalog.runtime import CatalogGuard
-from leveret.cluster.forwarding.auto_deleted import Vanishing
+from leveret.cluster.catalog.runtime import CatalogRuntime
+from leveret.cluster.forwarding.auto_deleted import AutoDeleted
 from leveret.core.errors import LeveretError
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.sqs.account import Account
-from leveret.protocols.sqs.call import Answer, Call
+from leveret.protocols.sqs.call import Answer, SqsCall
 from leveret.protocols.sqs.move_tasks import task_of
 from leveret.protocols.sqs.parameters import required
 from leveret.protocols.sqs.queues import name_of
@@ -35,7 +35,7 @@ EDGE = "sqs"
 OK = 200
 
 T = TypeVar("T")
-Way = Callable[["NodeService", Call], Answer]
+SqsHandler = Callable[["NodeService", SqsCall], Answer]
 
 
 class NodeService(Service):
@@ -45,68 +45,68 @@ class NodeService(Service):
         """Serve an account on the copy of the catalog; ask the shards by a node."""
         super().__init__(account, throttle)
         self.node = node
-        self.vanishing = Vanishing(node)
+        self.auto_deleted = AutoDeleted(node)
 
     def __call__(self, request: Request) -> Answer:
         """Answer a request, as soon as this node knows the newest keys and queues."""
-        doubt = self.node.doubts.wait()
-        return super().__call__(request) if doubt is None else self._answer_after(doubt, request)
+        stale = self.node.stale_clients.wait()
+        return super().__call__(request) if stale is None else self._answer_after(stale, request)
 
-    async def _answer_after(self, doubt: Awaitable[None], request: Request) -> Response:
+    async def _answer_after(self, stale: Awaitable[None], request: Request) -> Response:
         try:
-            await doubt
+            await stale
         except LeveretError as error:
             return self.refuse(error)
         return await _awaited(super().__call__(request))
 
-    def perform(self, call: Call) -> Answer:
+    def perform(self, call: SqsCall) -> Answer:
         """Do what a call asks for, where it is done."""
-        return WAYS[call.action](self, call)
+        return HANDLERS[call.action](self, call)
 
-    def here(self, call: Call) -> Answer:
+    def here(self, call: SqsCall) -> Answer:
         """By what the copy of the catalog knows."""
         return super().perform(call)
 
-    async def decide(self, call: Call, verb: Callable[[], T]) -> T:
+    async def decide(self, call: SqsCall, verb: Callable[[], T]) -> T:
         """Do something for all nodes, on the copy of the catalog; perhaps more than once."""
-        guard = call.account.guard
-        assert isinstance(guard, CatalogGuard), "the copy has one"
-        return cast("T", await self.node.decide(guard.verb(verb)))
+        runtime = call.account.runtime
+        assert isinstance(runtime, CatalogRuntime), "the copy has one"
+        return cast("T", await self.node.decide(runtime.verb(verb)))
 
-    def in_shard(self, call: Call, queue: str) -> Answer:
+    def in_shard(self, call: SqsCall, queue: str) -> Answer:
         """By the shard of a queue, which is told who asks."""
         if call.action in SENDING:
             check_alarm(call)
         user = call.caller.user
         call.request.identity = None if user is None else Identity(user)
         call.request.headers[FORWARDED] = call.account.settings.region.encode()
-        home = self.node.home_of(call.account.settings.vhost, queue)
+        shard_id = self.node.shard_id_of(call.account.settings.vhost, queue)
         # SQS has no answers in parts.
-        return cast("Answer", self.node.courier.ask(home, EDGE, call.request, call.action in TAKING))
+        return cast("Answer", self.node.forwarder.ask(shard_id, EDGE, call.request, call.action in TAKING))
 
 
-def here(service: NodeService, call: Call) -> Answer:
+def here(service: NodeService, call: SqsCall) -> Answer:
     """See NodeService.here."""
     return service.here(call)
 
 
-def decided(service: NodeService, call: Call) -> Answer:
+def decided(service: NodeService, call: SqsCall) -> Answer:
     """For all nodes; the copy waits for no disk, and so its answer is one."""
     name = str(call.parameters.get("QueueName") or name_of(str(call.parameters.get("QueueUrl"))))
     # Of a queue that goes by itself the copy may not have heard yet.
-    return service.vanishing.then(
+    return service.auto_deleted.then(
         call.account.settings.vhost,
         name,
         lambda: service.decide(call, lambda: cast("Response", service.here(call))),
     )
 
 
-def in_shard(service: NodeService, call: Call) -> Answer:
+def in_shard(service: NodeService, call: SqsCall) -> Answer:
     """By the shard of the queue that the URL names."""
     return service.in_shard(call, call.queue().name)
 
 
-async def delete(service: NodeService, call: Call) -> Response:
+async def delete(service: NodeService, call: SqsCall) -> Response:
     """By the shard, which has the messages, then for all nodes; its shard may have told them already."""
     queue, queues = call.queue(), call.account.queues
 
@@ -121,7 +121,7 @@ async def delete(service: NodeService, call: Call) -> Response:
     return answer
 
 
-async def purge(service: NodeService, call: Call) -> Response:
+async def purge(service: NodeService, call: SqsCall) -> Response:
     """By the shard; that what was sent before is no duplicate any more is for its next owner to know, too."""
     queue, queues = call.queue(), call.account.queues
 
@@ -140,17 +140,17 @@ async def _awaited(answer: Answer) -> Response:
     return await answer if isinstance(answer, Awaitable) else answer
 
 
-def of_source(service: NodeService, call: Call) -> Answer:
+def of_source(service: NodeService, call: SqsCall) -> Answer:
     """By the shard of the queue that an ARN names."""
     return _of_arn(service, call, call.parameters.get("SourceArn") or "")
 
 
-def of_task(service: NodeService, call: Call) -> Answer:
+def of_task(service: NodeService, call: SqsCall) -> Answer:
     """By the shard of the queue whose messages a task moves."""
     return _of_arn(service, call, task_of(required(call.parameters, "TaskHandle"))[1])
 
 
-def _of_arn(service: NodeService, call: Call, arn: str) -> Answer:
+def _of_arn(service: NodeService, call: SqsCall, arn: str) -> Answer:
     name = call.account.settings.queue_of(arn)
     queue = None if name is None else call.account.queues.find(name)
     return service.here(call) if queue is None else service.in_shard(call, queue.name)
@@ -160,7 +160,7 @@ SENDING = frozenset(("SendMessage", "SendMessageBatch"))
 TAKING = frozenset(("ReceiveMessage", "GetQueueAttributes", "ListMessageMoveTasks"))
 """What may be asked for twice: what the first one has taken comes again."""
 
-WAYS: dict[str, Way] = {
+HANDLERS: dict[str, SqsHandler] = {
     **dict.fromkeys([*QUEUE_ACTIONS, *ACTIONS], in_shard),
     **dict.fromkeys(("GetQueueUrl", "ListQueues", "ListDeadLetterSourceQueues", "ListQueueTags"), here),
     **dict.fromkeys(

@@ -1,1 +1,1 @@
-"""The front of a node: AMQP clients of whatever queue, each of which lives in some shard."""
+"""The proxy of a node: AMQP clients of whatever queue, each of which lives in some shard."""

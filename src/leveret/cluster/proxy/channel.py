@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from leveret.cluster.proxy.confirms import Verdict
 from leveret.cluster.proxy.handlers import HANDLERS
-from leveret.cluster.proxy.publishing import FrontPublish
-from leveret.cluster.proxy.relay import FrontRoute, Relay
-from leveret.cluster.proxy.shard_channel import Branch
+from leveret.cluster.proxy.publishing import ProxyPublish
+from leveret.cluster.proxy.relay import ProxyRoute, Relay
+from leveret.cluster.proxy.shard_channel import ShardChannel
 from leveret.core.changes import Change, RenewQueue, Tracked
 from leveret.core.errors import QueueNotFound
 from leveret.core.message import restored
@@ -37,8 +37,8 @@ from leveret.protocols.amqp.replies import ProtocolError, Reply
 from leveret.protocols.amqp.transaction import PARTIAL
 
 if TYPE_CHECKING:
-    from leveret.cluster.proxy.connection import FrontConnection
-    from leveret.cluster.proxy.shard_connection import Backend
+    from leveret.cluster.proxy.connection import ProxyConnection
+    from leveret.cluster.proxy.shard_connection import ShardConnection
 
 T = TypeVar("T")
 DELIVER = b"\0\x3c\0\x3c"
@@ -46,60 +46,62 @@ COMMIT_IDS = (90, 20)
 UNKNOWN_COMMIT = f"{PARTIAL}: a node was lost, and some of it may be missing; send it again"
 
 
-class FrontChannel(Channel, Relay):
+class ProxyChannel(Channel, Relay):
     """One channel of a client."""
 
     handlers: Handlers = HANDLERS
 
-    def __init__(self, connection: FrontConnection, number: int) -> None:
+    def __init__(self, connection: ProxyConnection, number: int) -> None:
         """Start with nothing in any shard."""
         super().__init__(connection, number)
-        self.front = connection
-        self.consumers: dict[str, Branch] = {}
+        self.proxy = connection
+        self.consumers: dict[str, ShardChannel] = {}
         self.getting_without_ack = False
         self.getting_from = ""
         self._asked = (0, 0)
         self._late: list[BasicCancel] = []
         self._commits: list[Callable[[], None]] = []
-        self._marks: dict[Backend, int] = {}
+        self._marks: dict[ShardConnection, int] = {}
         self._partial = False  # a shard refused a publish of the transaction that is committed
 
     # To shards
 
-    def branch(self, queue: str) -> Branch:
+    def shard_channel(self, queue: str) -> ShardChannel:
         """This channel in the shard of a queue."""
-        return self.branch_in(self.front.node.home_of(self.vhost, queue))
+        return self.shard_channel_in(self.proxy.node.shard_id_of(self.vhost, queue))
 
-    def branch_in(self, home: str) -> Branch:
+    def shard_channel_in(self, shard_id: str) -> ShardChannel:
         """This channel in a shard."""
-        found = self.branches.get(home)
+        found = self.shard_channels.get(shard_id)
         if found is None:
-            found = self.branches[home] = self.front.backend(home).branch(self.number, self.prefetch)
+            found = self.shard_channels[shard_id] = self.proxy.shard_connection(shard_id).shard_channel(
+                self.number, self.prefetch
+            )
         return found
 
     @property
     def has_unsent(self) -> bool:
         """Whether something was published to a shard that cannot be told it now."""
-        return any(each.sent and not each.backend.hears for each in self.branches.values())
+        return any(each.sent and not each.shard_connection.hears for each in self.shard_channels.values())
 
-    def ask(self, branch: Branch, method: Method, then: Callable[[Any], None]) -> None:
+    def ask(self, shard_channel: ShardChannel, method: Method, then: Callable[[Any], None]) -> None:
         """Ask a shard, and go on with its answer; the channel is not heard until then."""
-        branch.ask(method, self.awaited(then))
+        shard_channel.ask(method, self.awaited(then))
 
     def awaited(self, then: Callable[[Any], None]) -> Callable[[Method], None]:
         """Hear nothing on this channel until an answer comes, then go on with it."""
-        self.front.wait(self.number)
+        self.proxy.wait(self.number)
         return lambda answer: self._answered(answer, then)
 
     def _answered(self, answer: Method, then: Callable[[Any], None]) -> None:
-        self.front.go_on(self.number)
+        self.proxy.go_on(self.number)
         then(answer)
         self._tell_late()
 
     def change(self, change: Change[T], then: Callable[[T], None]) -> None:
         """Change a definition on every node; the channel is not heard until that is done."""
-        self.front.wait(self.number)
-        node = self.front.node
+        self.proxy.wait(self.number)
+        node = self.proxy.node
         tracked = Tracked(change)
         node.soon(lambda: node.change(tracked, lambda result: self._changed(tracked, result, then)))
 
@@ -109,19 +111,19 @@ class FrontChannel(Channel, Relay):
             self.note_change(tracked)
 
         def finish() -> None:
-            self.front.go_on(self.number)
+            self.proxy.go_on(self.number)
             if self.deaf:
-                self.front.made_too_late(result)
+                self.proxy.made_too_late(result)
                 return
             try:
                 if isinstance(result, Exception):
                     raise result
                 then(result)
             except Exception as error:
-                self.front.on_error(error, self.number, *self._asked)
+                self.proxy.on_error(error, self.number, *self._asked)
             self._tell_late()
 
-        self.hub.finish(self.front, finish)
+        self.hub.finish(self.proxy, finish)
 
     def command(self, method: Method) -> None:
         """Do what a method asks for; a refusal that comes late names it."""
@@ -139,18 +141,18 @@ class FrontChannel(Channel, Relay):
         def counted(answer: QueueDeclareOk) -> None:
             self.answer(method.nowait, answer) if answer.queue else missing()
 
-        self.ask(self.branch(queue.name), QueueDeclare(queue.name, passive=True), counted)
+        self.ask(self.shard_channel(queue.name), QueueDeclare(queue.name, passive=True), counted)
 
     def _renew(self, method: QueueDeclare, queue: Queue) -> None:
         """A shard has just deleted a queue by itself: who declares it does not have to wait until that is decided."""
 
         def missing() -> None:
             found = QueueNotFound(f"no {described('queue', queue.name, self.vhost)}")
-            self.front.on_error(found, self.number, *self._asked)
+            self.proxy.on_error(found, self.number, *self._asked)
 
         def renewed(made: Queue) -> None:
             if made.owner is not None:
-                self.front.owned.add(made)
+                self.proxy.owned.add(made)
             self._count(method, made, missing)
 
         if method.passive:
@@ -160,17 +162,17 @@ class FrontChannel(Channel, Relay):
 
     # Publishing
 
-    def find_route(self, exchange: str, routing_key: str) -> FrontRoute:
+    def find_route(self, exchange: str, routing_key: str) -> ProxyRoute:
         """Check that the user may publish so, and say where it goes."""
         found = super().find_route(exchange, routing_key)
-        homes = dict.fromkeys(self.front.node.home_of(self.vhost, queue.name) for queue in found.queues)
-        return FrontRoute(found.queues, found.plain, list(homes))
+        shard_ids = dict.fromkeys(self.proxy.node.shard_id_of(self.vhost, queue.name) for queue in found.queues)
+        return ProxyRoute(found.queues, found.plain, list(shard_ids))
 
     def publish_slowly(
         self, exchange: str, routing_key: str, mandatory: bool, immediate: bool, content: bytes, header_len: int
     ) -> None:
         """Check a message and send it to the shards of its queues."""
-        publish = FrontPublish(self, exchange, routing_key, mandatory, immediate, content, header_len)
+        publish = ProxyPublish(self, exchange, routing_key, mandatory, immediate, content, header_len)
         if self.firehose.on:
             publish.trace()
         if self.transaction is not None:
@@ -180,24 +182,24 @@ class FrontChannel(Channel, Relay):
 
     def send_trace(self, key: str, wire: bytes, header_len: int) -> None:
         """Send what the firehose copied to the shards of its queues."""
-        queues = self.home.route(TRACE_EXCHANGE, [key])
-        homes = list(dict.fromkeys(self.front.node.home_of(self.vhost, queue.name) for queue in queues))
-        self.forward(homes, encode(BasicPublish(TRACE_EXCHANGE, key, False, False)), wire, header_len, 0)
+        queues = self.virtual_host.route(TRACE_EXCHANGE, [key])
+        virtual_hosts = list(dict.fromkeys(self.proxy.node.shard_id_of(self.vhost, queue.name) for queue in queues))
+        self.forward(virtual_hosts, encode(BasicPublish(TRACE_EXCHANGE, key, False, False)), wire, header_len, 0)
 
     def trace_wire(self, queue: str, redelivered: bool, route: bytes, content: bytes, header_len: int) -> None:
         """Copy a delivery of a shard to the firehose."""
         self.trace_delivery(queue, redelivered, restored(route, content, header_len))
 
-    def forward(self, homes: list[str], method: bytes, content: bytes, header_len: int, number: int) -> None:
+    def forward(self, shard_ids: list[str], method: bytes, content: bytes, header_len: int, number: int) -> None:
         """Send a message to shards; `number` is that of its confirm, 0: none is wanted."""
-        if not homes:
+        if not shard_ids:
             if number:
                 self._tell([Verdict(number, multiple=False, safe=True)])
             return
-        branches = [self.branch_in(home) for home in homes]
-        self.confirms.sent(number, [branch.sent for branch in branches])
-        for branch in branches:
-            branch.publish(method, content, header_len)
+        shard_channels = [self.shard_channel_in(shard_id) for shard_id in shard_ids]
+        self.confirms.sent(number, [shard_channel.sent for shard_channel in shard_channels])
+        for shard_channel in shard_channels:
+            shard_channel.publish(method, content, header_len)
 
     def _tell(self, verdicts: list[Verdict]) -> None:
         """Confirm publishes to the client; those of a transaction are confirmed by the answer to its commit."""
@@ -214,45 +216,45 @@ class FrontChannel(Channel, Relay):
 
     # From shards
 
-    def came(self, branch: Branch, method: bytes, content: bytes, header_len: int) -> None:
+    def came(self, shard_channel: ShardChannel, method: bytes, content: bytes, header_len: int) -> None:
         """A message came: delivered, asked for, or sent back."""
         if method[:4] == DELIVER:
-            self.deliver_late(branch, method, content, header_len)
+            self.deliver_late(shard_channel, method, content, header_len)
         else:
             came = decode(method)
             if isinstance(came, BasicGetOk):
-                branch.answered(came)
-                self._got(branch, came, content, header_len)
+                shard_channel.answered(came)
+                self._got(shard_channel, came, content, header_len)
             elif isinstance(came, BasicReturn):
                 self.returned += 1
                 self.say_content(came, content, header_len)
 
-    def _got(self, branch: Branch, came: BasicGetOk, content: bytes, header_len: int) -> None:
+    def _got(self, shard_channel: ShardChannel, came: BasicGetOk, content: bytes, header_len: int) -> None:
         """Hand out a message that was asked for."""
-        tag = self.got(branch, came.delivery_tag, came.redelivered, self.getting_without_ack)
+        tag = self.got(shard_channel, came.delivery_tag, came.redelivered, self.getting_without_ack)
         self.say_content(replace(came, delivery_tag=tag), content, header_len)
         if self.firehose.on:
             route = route_of(came.exchange, came.routing_key)
             self.trace_wire(self.getting_from, came.redelivered, route, content, header_len)
 
-    def heard(self, branch: Branch, method: Method) -> None:
+    def heard(self, shard_channel: ShardChannel, method: Method) -> None:
         """A method came that has no content."""
         if isinstance(method, BasicAck | BasicNack):
             safe = isinstance(method, BasicAck)
-            self._tell(self.confirms.heard(branch.sent, method.delivery_tag, method.multiple, safe))
+            self._tell(self.confirms.heard(shard_channel.sent, method.delivery_tag, method.multiple, safe))
             self.check_committed()
             if self.confirms.is_idle:
-                self.front.spoken()
+                self.proxy.spoken()
         elif isinstance(method, BasicCancel):
-            self._cancelled(branch, method)
+            self._cancelled(shard_channel, method)
         elif isinstance(method, ChannelClose):
-            self._closed_by(branch, method)
+            self._closed_by(shard_channel, method)
         else:
-            branch.answered(method)
+            shard_channel.answered(method)
 
-    def _cancelled(self, branch: Branch, method: BasicCancel) -> None:
+    def _cancelled(self, shard_channel: ShardChannel, method: BasicCancel) -> None:
         """A queue went away, and a consumer with it."""
-        branch.consumers.pop(method.consumer_tag, None)
+        shard_channel.consumers.pop(method.consumer_tag, None)
         self.consumers.pop(method.consumer_tag, None)
         if self.connection.client_capabilities.get("consumer_cancel_notify") is True:
             self._late.append(method)
@@ -260,57 +262,57 @@ class FrontChannel(Channel, Relay):
 
     def _tell_late(self) -> None:
         """Tell the client of its consumers when it has its answers: some fail that hear of anything else before."""
-        if not self.front.has_asked(self.number):
+        if not self.proxy.has_asked(self.number):
             late, self._late = self._late, []
             for method in late if not self.deaf else []:
                 self.say(method)
 
-    def _closed_by(self, branch: Branch, method: ChannelClose) -> None:
+    def _closed_by(self, shard_channel: ShardChannel, method: ChannelClose) -> None:
         """A shard has refused something: the channel closes everywhere."""
-        branch.backend.forget(branch)
-        self.branches.pop(branch.home, None)
-        self._abandon(branch)
+        shard_channel.shard_connection.forget(shard_channel)
+        self.shard_channels.pop(shard_channel.shard_id, None)
+        self._abandon(shard_channel)
         if not self.deaf:
             self.release()
             self.say(method)
 
-    def lost(self, home: str) -> None:
+    def lost(self, shard_id: str) -> None:
         """A shard has lost its owner: what was on its way to it is to be sent again."""
-        branch = self.branches.get(home)
-        if branch is None:
+        shard_channel = self.shard_channels.get(shard_id)
+        if shard_channel is None:
             return
-        self.tags.lost(branch)
-        unknown = bool(branch.sent)
-        self._tell(self.confirms.lost(branch.sent))
+        self.tags.lost(shard_channel)
+        unknown = bool(shard_channel.sent)
+        self._tell(self.confirms.lost(shard_channel.sent))
         if self._commits and unknown:
-            self.front.on_error(ProtocolError(Reply.PRECONDITION_FAILED, UNKNOWN_COMMIT), self.number, *COMMIT_IDS)
+            self.proxy.on_error(ProtocolError(Reply.PRECONDITION_FAILED, UNKNOWN_COMMIT), self.number, *COMMIT_IDS)
         self.check_committed()
 
-    def gone(self, home: str) -> None:
+    def gone(self, shard_id: str) -> None:
         """A shard went with its node, in which others had exclusive queues: nothing but publishes was said to it."""
-        self.lost(home)
-        branch = self.branches.pop(home, None)
-        if branch is not None:
-            branch.answer_all(BasicRecoverOk())
+        self.lost(shard_id)
+        shard_channel = self.shard_channels.pop(shard_id, None)
+        if shard_channel is not None:
+            shard_channel.answer_all(BasicRecoverOk())
 
     # Transactions
 
     def when_safe(self, then: Callable[[], None]) -> None:
         """Go on when every shard has what was published, and has what was settled on its disks."""
-        self.front.wait(self.number)
+        self.proxy.wait(self.number)
         self._commits.append(then)
-        self._marks = {each.backend: each.backend.hurry() for each in self.branches.values()}
+        self._marks = {each.shard_connection: each.shard_connection.hurry() for each in self.shard_channels.values()}
         self.check_committed()
 
     def check_committed(self) -> None:
         """Go on with commits if that is so."""
         if self._commits and self.confirms.is_idle and all(each.durable_mark >= at for each, at in self._marks.items()):
             if self._partial:
-                self.front.on_error(ProtocolError(Reply.PRECONDITION_FAILED, PARTIAL), self.number, *COMMIT_IDS)
+                self.proxy.on_error(ProtocolError(Reply.PRECONDITION_FAILED, PARTIAL), self.number, *COMMIT_IDS)
                 return
             commits, self._commits = self._commits, []
             for then in commits:
-                self.front.go_on(self.number)
+                self.proxy.go_on(self.number)
                 then()
 
     # What operators see: what a single server counts in Traffic
@@ -323,8 +325,8 @@ class FrontChannel(Channel, Relay):
     def limit(self, prefetch: int) -> None:
         """How much all consumers together may be given and not settle; each shard counts for itself."""
         self.prefetch = prefetch
-        for branch in self.branches.values():
-            branch.limit(prefetch)
+        for shard_channel in self.shard_channels.values():
+            shard_channel.limit(prefetch)
 
     @property
     def consumer_count(self) -> int:
@@ -357,18 +359,18 @@ class FrontChannel(Channel, Relay):
         self.tags.clear()
         self.forget_replies()
         self.consumers.clear()
-        branches, self.branches = self.branches, {}
-        for branch in branches.values():
-            self._abandon(branch)
-            branch.backend.close(branch)
+        shard_channels, self.shard_channels = self.shard_channels, {}
+        for shard_channel in shard_channels.values():
+            self._abandon(shard_channel)
+            shard_channel.shard_connection.close(shard_channel)
         for _ in self._commits:
-            self.front.go_on(self.number)
+            self.proxy.go_on(self.number)
         self._commits.clear()
 
-    def _abandon(self, branch: Branch) -> None:
+    def _abandon(self, shard_channel: ShardChannel) -> None:
         """Wait for no answer of a shard any more."""
-        for _ in range(branch.abandon()):
-            self.front.go_on(self.number)
+        for _ in range(shard_channel.abandon()):
+            self.proxy.go_on(self.number)
 
 
 def method_ids(method: Method) -> tuple[int, int]:

@@ -1,14 +1,14 @@
-"""What a front and a shard tell each other beside AMQP: which messages deliveries are, and what became of them.
+"""What a proxy and a shard tell each other beside AMQP: which messages deliveries are, and what became of them.
 
 So a client keeps what it holds when the shard changes its owner. These are methods of a class that AMQP does not have:
 
     NAMES     queue, records                  shard: the deliveries that follow are these messages
-    CLAIM     queue, consumer tag, records    front: its client was given these by another owner and holds them
-    SETTLE    u8 how, queue, records          front: and has settled these, of which that owner may not know
-    MARK      u64 number, u8 urgent           front: it wants to know when all before this is durable; 1: soon
+    CLAIM     queue, consumer tag, records    proxy:its client was given these by another owner and holds them
+    SETTLE    u8 how, queue, records          proxy:and has settled these, of which that owner may not know
+    MARK      u64 number, u8 urgent           proxy:it wants to know when all before this is durable; 1: soon
     DURABLE   u64 number                      shard: all before that mark is
-    VERSION   u64 version                     front: what follows is for one who knows this version of the catalog
-    IDENTITY  JSON                            front: the token of its client was renewed, and allows this from now on
+    VERSION   u64 version                     proxy:what follows is for one who knows this version of the catalog
+    IDENTITY  JSON                            proxy:the token of its client was renewed, and allows this from now on
 
 Queue and consumer tag are short strings; the record of a delivery is drawn in protocols/amqp/unacked.pyx. CLAIM is for
 the channel that had the deliveries, when it is opened again; they keep their tags.

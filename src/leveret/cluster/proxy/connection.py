@@ -1,8 +1,8 @@
 """A client's connection to a node: what it asks for is done by the shards of the queues that it names.
 
 Logging in, permissions and definitions are this node's, from its copy of the catalog; messages go to and come from a
-`Backend` for each shard. What a channel says to a shard that cannot be reached waits there; a channel that has asked
-for something waits itself, and what comes on it is set aside. Others go on, until too much waits.
+`ShardConnection` for each shard. What a channel says to a shard that cannot be reached waits there; a channel that has
+asked for something waits itself, and what comes on it is set aside. Others go on, until too much waits.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from leveret.cluster.proxy.channel import FrontChannel
+from leveret.cluster.proxy.channel import ProxyChannel
 from leveret.cluster.proxy.claims import Name
-from leveret.cluster.proxy.shard_channel import Branch
-from leveret.cluster.proxy.shard_connection import Backend, Session
+from leveret.cluster.proxy.shard_channel import ShardChannel
+from leveret.cluster.proxy.shard_connection import OwnerSession, ShardConnection
 from leveret.core.changes import Change, DeleteQueue
 from leveret.core.queue import Queue
-from leveret.protocols.amqp.connection import Connection, Peer
+from leveret.protocols.amqp.connection import AmqpConnection, AmqpPeer
 from leveret.protocols.amqp.frames import FrameWriter
 from leveret.protocols.amqp.methods import ConnectionBlocked, ConnectionClose, ConnectionUnblocked, Method
 from leveret.protocols.amqp.replies import Reply
-from leveret.protocols.amqp.state import HANDSHAKE, Hold, State
-from leveret.protocols.amqp.traffic import Traffic
-from leveret.protocols.amqp.watch import check_home
+from leveret.protocols.amqp.state import HANDSHAKE, ConnectionState, Hold
+from leveret.protocols.amqp.traffic import ChannelTraffic
+from leveret.protocols.amqp.watch import check_virtual_host
 from leveret.security.identity import Identity
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ UNHEARD_BYTES_MAX = 262_144  # of one client that wait for shards: else one with
 T = TypeVar("T")
 
 
-class Caller(NamedTuple):
+class ProxyCaller(NamedTuple):
     """Who asks a shard for something: a client that this node has let in."""
 
-    peer: Peer
+    peer: AmqpPeer
     identity: Identity
     vhost: str
     client_properties: dict[str, object]
@@ -49,8 +49,8 @@ class Caller(NamedTuple):
     node: str | None = None
 
 
-class Node(Protocol):
-    """What the front needs of its node."""
+class ProxyNode(Protocol):
+    """What the proxy needs of its node."""
 
     @property
     def version(self) -> int:
@@ -60,10 +60,10 @@ class Node(Protocol):
     def is_current(self) -> bool:
         """Whether clients may be served by them: no other node has changed them without this one's knowing."""
 
-    def hold(self, connection: FrontConnection) -> None:
-        """Let a client be heard again (`FrontConnection.trust`) as soon as they may be."""
+    def hold(self, connection: ProxyConnection) -> None:
+        """Let a client be heard again (`ProxyConnection.trust`) as soon as they may be."""
 
-    def home_of(self, vhost: str, queue: str) -> str:
+    def shard_id_of(self, vhost: str, queue: str) -> str:
         """The shard of a queue."""
 
     def change(self, change: Change[T], done: Callable[[T | Exception], None]) -> None:
@@ -72,13 +72,13 @@ class Node(Protocol):
     def insist(self, change: Change[Any]) -> None:
         """Change a definition on every node, with as many attempts as it takes; no caller waits for it."""
 
-    def attach(self, backend: Backend, caller: Caller) -> None:
-        """Find a way to the owner of a shard, now and whenever it changes; `FrontConnection.attached` is told."""
+    def attach(self, shard_connection: ShardConnection, caller: ProxyCaller) -> None:
+        """Find a way to the owner of a shard, now and whenever it changes; `ProxyConnection.attached` is told."""
 
-    def renew(self, backend: Backend, caller: Caller) -> None:
+    def renew(self, shard_connection: ShardConnection, caller: ProxyCaller) -> None:
         """Attach it from now on for a client that may do something else."""
 
-    def detach(self, backend: Backend) -> None:
+    def detach(self, shard_connection: ShardConnection) -> None:
         """That way is not needed any more."""
 
     def soon(self, job: Callable[[], None]) -> None:
@@ -88,28 +88,28 @@ class Node(Protocol):
         """Another name for a connection that may own queues, the only one of its kind in the cluster."""
 
 
-class FrontConnection(Connection):
+class ProxyConnection(AmqpConnection):
     """One client of a node."""
 
-    def __init__(self, hub: Hub, peer: Peer, node: Node) -> None:
+    def __init__(self, hub: Hub, peer: AmqpPeer, node: ProxyNode) -> None:
         """Wait for the protocol header."""
         super().__init__(hub, peer)
         self.node = node
         self._owner = sys.intern(node.identify())
-        self.backends: dict[str, Backend] = {}
-        self._noted: list[Backend] = []
+        self.shard_connections: dict[str, ShardConnection] = {}
+        self._noted: list[ShardConnection] = []
         self._questions: Counter[int] = Counter()  # by channel
         self._put_off: list[int] = []
         self._closings: list[tuple[int, Callable[[], None]]] = []
         self._is_leaving = False
         self._leaving_ms = 0
-        self._blocking: set[Backend] = set()
+        self._blocking: set[ShardConnection] = set()
 
-    def new_channel(self, number: int) -> FrontChannel:
+    def new_channel(self, number: int) -> ProxyChannel:
         """A channel whose messages are in shards."""
-        return FrontChannel(self, number)
+        return ProxyChannel(self, number)
 
-    def take_unconfirmed(self) -> list[tuple[Traffic, int]]:
+    def take_unconfirmed(self) -> list[tuple[ChannelTraffic, int]]:
         """Nothing: shards confirm what they have."""
         super().take_unconfirmed()
         return []
@@ -117,59 +117,59 @@ class FrontConnection(Connection):
     def receive(self, data: bytes | bytearray | memoryview) -> None:
         """Take what came from the socket; it is looked at when this node knows the newest definitions."""
         if not self.node.is_current:
-            self.doubt()
+            self.pause_stale()
         super().receive(data)
 
-    def doubt(self) -> None:
+    def pause_stale(self) -> None:
         """Definitions may be others by now: the client is not heard, and gets nothing."""
-        if self.state is State.RUNNING or self.state in HANDSHAKE:
+        if self.state is ConnectionState.RUNNING or self.state in HANDSHAKE:
             self.hold(Hold.DEFINITIONS)
             self._pause_shards()
             self.node.hold(self)
 
-    def trust(self) -> None:
+    def resume_fresh(self) -> None:
         """They are not, or this node knows; what has come meanwhile is not heard from who may not be here any more."""
-        check_home(self)
+        check_virtual_host(self)
         self.let_go(Hold.DEFINITIONS)
         self._pause_shards()
 
     @property
-    def doubted(self) -> bool:
+    def is_stale(self) -> bool:
         """Whether the client waits for that."""
         return Hold.DEFINITIONS in self._holds
 
     @property
     def _is_quiet(self) -> bool:
         """Whether shards are to push nothing."""
-        return self.outlet.paused or self.doubted
+        return self.outlet.paused or self.is_stale
 
     def _pause_shards(self) -> None:
-        for backend in self.backends.values():
-            backend.pause(self._is_quiet)
+        for shard_connection in self.shard_connections.values():
+            shard_connection.pause(self._is_quiet)
 
     # To shards
 
-    def backend(self, home: str) -> Backend:
+    def shard_connection(self, shard_id: str) -> ShardConnection:
         """What this client has in a shard."""
-        found = self.backends.get(home)
+        found = self.shard_connections.get(shard_id)
         if found is None:
-            found = self.backends[home] = Backend(self, home)
+            found = self.shard_connections[shard_id] = ShardConnection(self, shard_id)
             self.node.soon(lambda: self.node.attach(found, self._caller))
         return found
 
     @property
-    def _caller(self) -> Caller:
+    def _caller(self) -> ProxyCaller:
         """What a shard has to know of the client."""
         assert self.identity is not None, "the client has logged in"
         came = self.local, self.hub.replies.node
-        return Caller(self.peer, self.identity, self.vhost, self._introduction, *came)
+        return ProxyCaller(self.peer, self.identity, self.vhost, self._introduction, *came)
 
     def renew(self, identity: Identity) -> None:
         """Go on with a new token, here and in shards, and wherever those are served next."""
         super().renew(identity)
-        for backend in self.backends.values():
-            self.node.renew(backend, self._caller)
-            backend.renew(identity)
+        for shard_connection in self.shard_connections.values():
+            self.node.renew(shard_connection, self._caller)
+            shard_connection.renew(identity)
 
     @property
     def _introduction(self) -> dict[str, object]:
@@ -178,24 +178,24 @@ class FrontConnection(Connection):
         capabilities = {each: True for each, has in self.client_capabilities.items() if has is True}
         return {"connection_name": name if isinstance(name, str) else None, "capabilities": capabilities}
 
-    def note(self, backend: Backend) -> None:
+    def note(self, shard_connection: ShardConnection) -> None:
         """A backend has something to send; if it cannot, and much waits already, so does the client."""
         if not self._noted:
             self.node.soon(self._send)
-        self._noted.append(backend)
-        if not backend.hears and self._is_full:
+        self._noted.append(shard_connection)
+        if not shard_connection.hears and self._is_full:
             self.hold(Hold.SHARD)
 
     def _send(self) -> None:
         """Send what was said, once to each shard."""
         noted, self._noted = self._noted, []
-        for backend in noted:
-            backend.flush()
+        for shard_connection in noted:
+            shard_connection.flush()
 
     @property
     def _is_full(self) -> bool:
         """Whether so much waits for shards that nothing more is to be heard."""
-        unsent_bytes = sum(each.unsent_bytes for each in self.backends.values())
+        unsent_bytes = sum(each.unsent_bytes for each in self.shard_connections.values())
         return max(unsent_bytes, self.aside_bytes) > UNHEARD_BYTES_MAX
 
     # Channels that wait
@@ -258,86 +258,86 @@ class FrontConnection(Connection):
 
     # From shards: called by sessions, not under a lock
 
-    def attached(self, backend: Backend, session: Session) -> None:
+    def attached(self, shard_connection: ShardConnection, session: OwnerSession) -> None:
         """There is a way to a shard."""
 
         def attach() -> None:
-            backend.attach(session)
+            shard_connection.attach(session)
             session.pause(self._is_quiet)
             self._look_again()
 
         self.hub.finish(self, attach)
 
-    def receive_from(self, backend: Backend, data: bytes) -> None:
+    def receive_from(self, shard_connection: ShardConnection, data: bytes) -> None:
         """Frames came from a shard."""
         if not self._released:
-            self.hub.finish(self, lambda: backend.receive(data))
+            self.hub.finish(self, lambda: shard_connection.receive(data))
 
-    def held_by(self, backend: Backend) -> None:
+    def held_by(self, shard_connection: ShardConnection) -> None:
         """A shard hears nothing more for a while, or again."""
-        if not self._released and not backend.busy:
-            self.hub.finish(self, lambda: self._heard_again(backend))
+        if not self._released and not shard_connection.busy:
+            self.hub.finish(self, lambda: self._heard_again(shard_connection))
 
-    def _heard_again(self, backend: Backend) -> None:
-        backend.note()
+    def _heard_again(self, shard_connection: ShardConnection) -> None:
+        shard_connection.note()
         self._look_again()
 
-    def lost_backend(self, backend: Backend) -> None:
+    def lost_backend(self, shard_connection: ShardConnection) -> None:
         """The way to a shard has ended; what the shard knew of this client has to be told again."""
         if not self._released:
-            self.hub.finish(self, lambda: self._lost(backend))
+            self.hub.finish(self, lambda: self._lost(shard_connection))
 
-    def _lost(self, backend: Backend) -> None:
+    def _lost(self, shard_connection: ShardConnection) -> None:
         for channel in self.channels.values():
-            channel.lost(backend.home)
-        backend.detach()
-        self.blocked_by(backend, ConnectionUnblocked())
-        self.branch_closed()  # no shard that is gone says so any more
+            channel.lost(shard_connection.shard_id)
+        shard_connection.detach()
+        self.blocked_by(shard_connection, ConnectionUnblocked())
+        self.shard_channel_closed()  # no shard that is gone says so any more
         self._look_again()
 
-    def turned_away(self, backend: Backend) -> None:
+    def turned_away(self, shard_connection: ShardConnection) -> None:
         """What was taken for a way to a shard was none."""
         if not self._released:
-            self.hub.finish(self, backend.wait)
+            self.hub.finish(self, shard_connection.wait)
 
-    def gone_backend(self, backend: Backend) -> None:
+    def gone_backend(self, shard_connection: ShardConnection) -> None:
         """A shard went with its node and will have no other owner: what the client has there is dropped."""
         if not self._released:
-            self.hub.finish(self, lambda: self._gone(backend))
+            self.hub.finish(self, lambda: self._gone(shard_connection))
 
-    def _gone(self, backend: Backend) -> None:
-        del self.backends[backend.home]
-        backend.durable_mark = backend.last_mark  # there is nothing left that could be
+    def _gone(self, shard_connection: ShardConnection) -> None:
+        del self.shard_connections[shard_connection.shard_id]
+        shard_connection.durable_mark = shard_connection.last_mark  # there is nothing left that could be
         for channel in list(self.channels.values()):
-            channel.gone(backend.home)
-        self.branch_closed()
+            channel.gone(shard_connection.shard_id)
+        self.shard_channel_closed()
         self._look_again()
 
-    def held(self, branch: Branch) -> list[tuple[str, Name]]:
+    def held(self, shard_channel: ShardChannel) -> list[tuple[str, Name]]:
         """What the client holds of a shard on a channel."""
-        channel: FrontChannel = self.channels[branch.number]
-        return channel.tags.held(branch)
+        channel: ProxyChannel = self.channels[shard_channel.number]
+        return channel.tags.held(shard_channel)
 
-    def came(self, branch: Branch, method: bytes, content: bytes, header_len: int) -> None:
+    def came(self, shard_channel: ShardChannel, method: bytes, content: bytes, header_len: int) -> None:
         """A message came on a channel."""
-        self.channels[branch.number].came(branch, method, content, header_len)
+        self.channels[shard_channel.number].came(shard_channel, method, content, header_len)
 
-    def heard(self, branch: Branch, method: Method) -> None:
+    def heard(self, shard_channel: ShardChannel, method: Method) -> None:
         """A method without content came on a channel."""
-        self.channels[branch.number].heard(branch, method)
+        self.channels[shard_channel.number].heard(shard_channel, method)
 
     def refused(self, method: ConnectionClose) -> None:
         """A shard has closed the connection: what was wrong with a frame is wrong for the whole of it."""
-        if method.reply_code != Reply.CONNECTION_FORCED and self.state is State.RUNNING:
+        if method.reply_code != Reply.CONNECTION_FORCED and self.state is ConnectionState.RUNNING:
             self._close(method)
 
-    def blocked_by(self, backend: Backend, method: ConnectionBlocked | ConnectionUnblocked) -> None:
+    def blocked_by(self, shard_connection: ShardConnection, method: ConnectionBlocked | ConnectionUnblocked) -> None:
         """A shard takes no publishes because its node is short of something, or takes them again."""
         before = bool(self._blocking)
         if isinstance(method, ConnectionBlocked):
-            self._blocking.add(backend)
+            self._blocking.add(shard_connection)
         else:
-            self._blocking.discard(backend)
+            self._blocking.discard(shard_connection)
         if bool(self._blocking) is not before:
             self.say(method)
 
@@ -345,13 +345,13 @@ class FrontConnection(Connection):
 
     def on_frame(self, kind: int, number: int, payload: bytes) -> None:
         """A frame came on no open channel; a client that leaves is told so when shards have all that it has said."""
-        if number or not payload.startswith(CLOSE) or self.state is not State.RUNNING or self._may_leave:
+        if number or not payload.startswith(CLOSE) or self.state is not ConnectionState.RUNNING or self._may_leave:
             super().on_frame(kind, number, payload)
             return
         if not self._leaving_ms:
             self._leaving_ms = self.hub.core.now_ms + SETTLING_MS
-            for backend in self.backends.values():
-                backend.hurry()
+            for shard_connection in self.shard_connections.values():
+                shard_connection.hurry()
         self._put_aside(0, payload)
         self._is_leaving = True
 
@@ -361,11 +361,11 @@ class FrontConnection(Connection):
 
         What a shard was sent it may not have heard yet: a client that leaves would take it along.
         """
-        if self._questions or any(each.unsent_bytes for each in self.backends.values()):
+        if self._questions or any(each.unsent_bytes for each in self.shard_connections.values()):
             return False
-        unsure = {each for each in self.backends.values() if not each.is_sure}
+        unsure = {each for each in self.shard_connections.values() if not each.is_sure}
         for channel in self.channels.values():
-            unsure |= {each.backend for each in channel.branches.values() if each.sent}
+            unsure |= {each.shard_connection for each in channel.shard_channels.values() if each.sent}
         return not unsure or (all(each.hears for each in unsure) and 0 < self._leaving_ms <= self.hub.core.now_ms)
 
     def spoken(self) -> None:
@@ -388,13 +388,13 @@ class FrontConnection(Connection):
         """Go on when a channel is closed in every shard; what comes on it waits."""
         self._closings.append((number, then))
         self.wait(number)
-        self.branch_closed()
+        self.shard_channel_closed()
 
-    def branch_closed(self) -> None:
+    def shard_channel_closed(self) -> None:
         """A channel is closed in a shard."""
         closings, self._closings = self._closings, []
         for number, then in closings:
-            if any(number in each.closing for each in self.backends.values()):
+            if any(number in each.closing for each in self.shard_connections.values()):
                 self._closings.append((number, then))
             else:
                 then()
@@ -426,16 +426,16 @@ class FrontConnection(Connection):
             channel.forget_replies()
             self.hub.traffic.keep(channel)
         self.channels.clear()
-        backends, self.backends = self.backends, {}
+        shard_connections, self.shard_connections = self.shard_connections, {}
         owned = self.owned.take()
-        self.node.soon(lambda: self._end(backends, owned))
+        self.node.soon(lambda: self._end(shard_connections, owned))
 
-    def _end(self, backends: dict[str, Backend], owned: list[Queue]) -> None:
+    def _end(self, shard_connections: dict[str, ShardConnection], owned: list[Queue]) -> None:
         """Leave the shards; what was said to them before counts."""
-        for backend in backends.values():
-            backend.flush(urgent=True)
-            backend.end()
-            self.node.detach(backend)
+        for shard_connection in shard_connections.values():
+            shard_connection.flush(urgent=True)
+            shard_connection.end()
+            self.node.detach(shard_connection)
         for queue in owned:
             self._delete(queue)
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from leveret.core.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from leveret.cluster.rpc.link import Link
+    from leveret.cluster.rpc.link import PeerLink
     from leveret.protocols.amqp.hub import Hub
 
 
 class RemoteReplies:
     """Who waits for replies on another node."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: PeerLink) -> None:
         """It is reached by a link."""
         self._link = link
 

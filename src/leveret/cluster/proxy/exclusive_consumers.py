@@ -1,7 +1,7 @@
 """Who alone is given the messages of a queue: an exclusive consumer, or the active one of those that take turns.
 
-They keep their place when the shard changes its owner. A definition of the core names the incumbent of each such queue,
-so the next owner knows for whom to wait, for as long as for those who hold messages
+They keep their place when the shard changes its owner. A definition of the core names the exclusive consumer of each
+such queue, so the next owner knows for whom to wait, for as long as for those who hold messages
 (`cluster/proxy/orphaned_deliveries.py`): meanwhile others are refused as before, or wait their turn. All of it under
 the lock of the shard.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from leveret.cluster.proxy.orphaned_deliveries import Unclaimed
+from leveret.cluster.proxy.orphaned_deliveries import OrphanedDeliveries
 from leveret.core.broker import Broker
 from leveret.core.catalog import Kind
 from leveret.core.consumer import Consumer
@@ -19,37 +19,37 @@ from leveret.core.dispatch import activate, in_exclusive_use
 from leveret.core.queue import Queue
 
 if TYPE_CHECKING:
-    from leveret.cluster.proxy.proxied import GuestConnection
+    from leveret.cluster.proxy.proxied import ProxiedConnection
     from leveret.protocols.amqp.subscriber import Subscriber
 
 
-class Incumbents:
+class ExclusiveConsumers:
     """Those of one shard."""
 
-    def __init__(self, core: Broker, unclaimed: Unclaimed) -> None:
+    def __init__(self, core: Broker, orphaned: OrphanedDeliveries) -> None:
         """Know no consumer that is not in the definitions."""
         self._core = core
-        self._unclaimed = unclaimed
+        self._orphaned = orphaned
         self.is_present: Callable[[str], bool] = lambda node: True
         """Whether a node can still have the clients that it had."""
-        unclaimed.given_up = self.look
+        orphaned.given_up = self.look
 
     def hold_back(self) -> None:
         """This owner is new: wait for those who were there."""
-        for row in tuple(self._core.catalog.of(Kind.INCUMBENT)):
+        for row in tuple(self._core.catalog.of(Kind.EXCLUSIVE_CONSUMER)):
             vhost = self._core.topology.vhosts.get(row["vhost"])
             queue = None if vhost is None else vhost.queues.get(row["queue"])
             if queue is not None and self.is_present(row["node"]):
-                self._unclaimed.wait_for(queue)
+                self._orphaned.wait_for(queue)
             else:
-                self._core.undefine(Kind.INCUMBENT, {"vhost": row["vhost"], "queue": row["queue"]})
+                self._core.undefine(Kind.EXCLUSIVE_CONSUMER, {"vhost": row["vhost"], "queue": row["queue"]})
 
-    def keep(self, connection: GuestConnection) -> None:
+    def keep(self, connection: ProxiedConnection) -> None:
         """A client cannot be reached: what it alone consumes is kept for it."""
         for channel in connection.channels.values():
             for subscriber in channel.subscribers.values():
-                if _incumbent(subscriber.queue) is subscriber:
-                    self._unclaimed.wait_for(subscriber.queue)
+                if _exclusive_consumer(subscriber.queue) is subscriber:
+                    self._orphaned.wait_for(subscriber.queue)
 
     def check(self, queue: Queue, subscriber: Subscriber) -> None:
         """Refuse a consumer while the one that has the queue for itself is waited for."""
@@ -63,32 +63,35 @@ class Incumbents:
         if awaited is not None and awaited["who"] == _name(subscriber):
             if queue.policy.single_active_consumer:
                 activate(queue, subscriber)
-            self._unclaimed.came(queue)
+            self._orphaned.came(queue)
         self.look(queue)
 
     def look(self, queue: Queue) -> None:
-        """Consumers of a queue have come or gone: define who is the incumbent."""
-        if self._unclaimed.awaits(queue):
+        """Consumers of a queue have come or gone: define who is the exclusive consumer."""
+        if self._orphaned.awaits(queue):
             return
         key = {"vhost": queue.vhost, "queue": queue.name}
-        incumbent, known = None if queue.deleted else _incumbent(queue), self._core.catalog.get(Kind.INCUMBENT, **key)
-        if incumbent is None:
+        exclusive_consumer, known = (
+            None if queue.deleted else _exclusive_consumer(queue),
+            self._core.catalog.get(Kind.EXCLUSIVE_CONSUMER, **key),
+        )
+        if exclusive_consumer is None:
             if known is not None:
-                self._core.undefine(Kind.INCUMBENT, key)
-        elif known is None or known["who"] != _name(incumbent):
-            node = incumbent.channel.connection.entrance
-            facts = {"who": _name(incumbent), "node": node, "exclusive": incumbent.exclusive}
-            self._core.define(Kind.INCUMBENT, {**key, **facts})
-            incumbent.channel.connection.hold_back()  # who hears that it is alone would be so with the next owner, too
+                self._core.undefine(Kind.EXCLUSIVE_CONSUMER, key)
+        elif known is None or known["who"] != _name(exclusive_consumer):
+            node = exclusive_consumer.channel.connection.entrance
+            facts = {"who": _name(exclusive_consumer), "node": node, "exclusive": exclusive_consumer.exclusive}
+            self._core.define(Kind.EXCLUSIVE_CONSUMER, {**key, **facts})
+            exclusive_consumer.channel.connection.hold_back()  # it keeps that place with the next owner
 
     def _awaited(self, queue: Queue) -> dict[str, Any] | None:
         """Who is waited for."""
-        if not self._unclaimed.awaits(queue):
+        if not self._orphaned.awaits(queue):
             return None
-        return self._core.catalog.get(Kind.INCUMBENT, vhost=queue.vhost, queue=queue.name)
+        return self._core.catalog.get(Kind.EXCLUSIVE_CONSUMER, vhost=queue.vhost, queue=queue.name)
 
 
-def _incumbent(queue: Queue) -> Any:
+def _exclusive_consumer(queue: Queue) -> Any:
     """The consumer that is alone; None: there is none, or others are given messages too."""
     if queue.policy.single_active_consumer:
         return queue.active

@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from leveret.cluster.proxy.reading import Reading
-from leveret.cluster.proxy.shard_channel import Branch, Consumer
-from leveret.cluster.proxy.transaction import FrontTransaction
+from leveret.cluster.proxy.shard_channel import ProxyConsumer, ShardChannel
+from leveret.cluster.proxy.transaction import ProxyTransaction
 from leveret.core.changes import DeleteQueue
 from leveret.core.queue_types import STREAM
 from leveret.protocols.amqp.channel import HANDLERS as SINGLE
@@ -41,11 +41,11 @@ from leveret.protocols.amqp.replies import ProtocolError, Reply
 from leveret.protocols.amqp.transaction import REQUEUED
 
 if TYPE_CHECKING:
-    from leveret.cluster.proxy.channel import FrontChannel
+    from leveret.cluster.proxy.channel import ProxyChannel
     from leveret.protocols.amqp.channel import Handlers
 
 
-def consume(channel: FrontChannel, method: BasicConsume) -> None:
+def consume(channel: ProxyChannel, method: BasicConsume) -> None:
     """Push the messages of a queue from now on."""
     tag = basic.new_tag(channel, method)
     if method.queue == REPLY_TO:
@@ -54,29 +54,29 @@ def consume(channel: FrontChannel, method: BasicConsume) -> None:
     queue = basic.consumed_queue(channel, method)
     name, policy = queue.name, queue.policy
     reading = Reading(method.arguments, policy.partitions) if policy.queue_type == STREAM else None
-    branch = channel.consumers[tag] = channel.branch(name)
+    shard_channel = channel.consumers[tag] = channel.shard_channel(name)
     asked = replace(method, queue=name, consumer_tag=tag, nowait=False)
     begun = channel.awaited(lambda _: channel.answer(method.nowait, BasicConsumeOk(tag)))
-    branch.consume(Consumer(asked, channel.consumer_prefetch, reading), begun)
+    shard_channel.consume(ProxyConsumer(asked, channel.consumer_prefetch, reading), begun)
 
 
-def cancel(channel: FrontChannel, method: BasicCancel) -> None:
+def cancel(channel: ProxyChannel, method: BasicCancel) -> None:
     """Stop pushing; an unknown consumer is no error, since the server may have cancelled it just now."""
     tag = method.consumer_tag
-    branch = channel.consumers.pop(tag, None)
-    if branch is None:
+    shard_channel = channel.consumers.pop(tag, None)
+    if shard_channel is None:
         channel.remove_consumer(tag)
         channel.answer(method.nowait, BasicCancelOk(tag))
         return
 
     def cancelled(_: BasicCancelOk) -> None:
-        branch.consumers.pop(tag, None)
+        shard_channel.consumers.pop(tag, None)
         channel.answer(method.nowait, BasicCancelOk(tag))
 
-    channel.ask(branch, BasicCancel(tag, False), cancelled)
+    channel.ask(shard_channel, BasicCancel(tag, False), cancelled)
 
 
-def get(channel: FrontChannel, method: BasicGet) -> None:
+def get(channel: ProxyChannel, method: BasicGet) -> None:
     """Give one message."""
     name = channel.queue_name(method.queue)
     channel.authorize("basic.get", {"queue": name})
@@ -88,10 +88,10 @@ def get(channel: FrontChannel, method: BasicGet) -> None:
             channel.empty_gets += 1
             channel.say(answer)
 
-    channel.ask(channel.branch(name), BasicGet(name, method.no_ack), given)
+    channel.ask(channel.shard_channel(name), BasicGet(name, method.no_ack), given)
 
 
-def purge(channel: FrontChannel, method: QueuePurge) -> None:
+def purge(channel: ProxyChannel, method: QueuePurge) -> None:
     """Drop what waits in a queue."""
     name = channel.queue_name(method.queue)
     channel.authorize("queue.purge", {"queue": name})
@@ -101,14 +101,14 @@ def purge(channel: FrontChannel, method: QueuePurge) -> None:
         note_purge(channel, name, answer.message_count)
         channel.answer(method.nowait, answer)
 
-    channel.ask(channel.branch(name), QueuePurge(name), purged)
+    channel.ask(channel.shard_channel(name), QueuePurge(name), purged)
 
 
-def delete(channel: FrontChannel, method: QueueDelete) -> None:
+def delete(channel: ProxyChannel, method: QueueDelete) -> None:
     """Delete a queue, in its shard and then in the catalog; a missing one is no error."""
     name = channel.queue_name(method.queue)
     channel.authorize("queue.delete", {"queue": name})
-    if name not in channel.home.queues:
+    if name not in channel.virtual_host.queues:
         channel.answer(method.nowait, QueueDeleteOk(0))
         return
     channel.queue(name)
@@ -117,20 +117,20 @@ def delete(channel: FrontChannel, method: QueueDelete) -> None:
         channel.note("queue.delete", {"queue": name, "count": answer.message_count})
         channel.change(DeleteQueue(channel.vhost, name), lambda _: channel.answer(method.nowait, answer))
 
-    channel.ask(channel.branch(name), QueueDelete(name, method.if_unused, method.if_empty), deleted)
+    channel.ask(channel.shard_channel(name), QueueDelete(name, method.if_unused, method.if_empty), deleted)
 
 
-def recover(channel: FrontChannel, method: BasicRecover) -> None:
+def recover(channel: ProxyChannel, method: BasicRecover) -> None:
     """Deliver again what was not settled."""
     _recover(channel, method.requeue, lambda: channel.say(BasicRecoverOk()))
 
 
-def recover_async(channel: FrontChannel, method: BasicRecoverAsync) -> None:
+def recover_async(channel: ProxyChannel, method: BasicRecoverAsync) -> None:
     """The same without an answer."""
     _recover(channel, method.requeue, lambda: None)
 
 
-def _recover(channel: FrontChannel, requeue: bool, then: Callable[[], None]) -> None:
+def _recover(channel: ProxyChannel, requeue: bool, then: Callable[[], None]) -> None:
     if not requeue:
         raise ProtocolError(Reply.NOT_IMPLEMENTED, "requeue=false")
     kept = channel.transaction.settled if channel.transaction is not None else ()
@@ -139,40 +139,40 @@ def _recover(channel: FrontChannel, requeue: bool, then: Callable[[], None]) -> 
             channel.settle_now(tag, False, REQUEUED)
         then()
         return
-    left = set(channel.branches.values())
+    left = set(channel.shard_channels.values())
 
-    def recovered(branch: Branch, _: Method) -> None:
-        channel.tags.take_back(branch)  # with what was on its way when the shard heard of it
-        left.discard(branch)
+    def recovered(shard_channel: ShardChannel, _: Method) -> None:
+        channel.tags.take_back(shard_channel)  # with what was on its way when the shard heard of it
+        left.discard(shard_channel)
         if not left:
             then()
 
-    for branch in tuple(left):
-        channel.ask(branch, BasicRecover(True), partial(recovered, branch))
+    for shard_channel in tuple(left):
+        channel.ask(shard_channel, BasicRecover(True), partial(recovered, shard_channel))
     if not left:
         then()
 
 
-def close(channel: FrontChannel, method: ChannelClose) -> None:
+def close(channel: ProxyChannel, method: ChannelClose) -> None:
     """The client is done with the channel: it is told so when every shard has taken back what it holds."""
     if not channel.deaf:
         channel.release()
         channel.forget()
-        channel.front.when_closed(channel.number, lambda: channel.front.say(ChannelCloseOk(), channel.number))
+        channel.proxy.when_closed(channel.number, lambda: channel.proxy.say(ChannelCloseOk(), channel.number))
     else:
         channel.say(ChannelCloseOk())
 
 
-def select(channel: FrontChannel, method: TxSelect) -> None:
+def select(channel: ProxyChannel, method: TxSelect) -> None:
     """Collect from now on."""
     if channel.confirming:
         raise ProtocolError(Reply.PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
     if channel.transaction is None:
-        channel.transaction, channel.transacting = FrontTransaction(channel), True
+        channel.transaction, channel.transacting = ProxyTransaction(channel), True
     channel.say(TxSelectOk())
 
 
-def commit(channel: FrontChannel, method: TxCommit) -> None:
+def commit(channel: ProxyChannel, method: TxCommit) -> None:
     """Do what was collected; the answer says that every shard has it on its disks."""
     if channel.transaction is None:
         raise ProtocolError(Reply.PRECONDITION_FAILED, "channel is not transactional")

@@ -13,7 +13,7 @@ cdef struct Entry:
     uint8_t how
     Name name
 
-cdef class Names:
+cdef class MessageNames:
     cdef Entry* entries
     cdef Py_ssize_t first, end, capacity
     cdef int push(self, uint64_t number, uint8_t how, const Name* name) except -1

@@ -18,7 +18,7 @@ cdef enum:
     METHOD_BYTES = 4
 
 
-cdef class Names:
+cdef class MessageNames:
     """Names, the oldest first."""
 
     def __dealloc__(self):

@@ -1,6 +1,6 @@
 """Deliveries that clients may still be working on: kept for a while, so that no other client is given their messages.
 
-When a shard gets another owner its clients come back through their fronts, one after the other, and each says which
+When a shard gets another owner its clients come back through their proxies, one after the other, and each says which
 messages it holds. The journal knows what was delivered (up to the last 50 ms): until its holder has come, or can not
 be expected any more, such a message waits. So does a whole queue with a single active consumer, whose order would else
 be lost. What was delivered and is not in the journal yet may be delivered twice, if another client comes first.
@@ -26,7 +26,7 @@ from leveret.core.timers import Alarm
 from leveret.observability.logs import Log
 from leveret.protocols.amqp.transaction import ACKED, REQUEUED
 
-GRACE_MS = 2_000  # fronts find the next owner in a tenth of that
+GRACE_MS = 2_000  # proxies find the next owner in a tenth of that
 KEPT_MAX = 100_000  # of a shard: each is an object in memory; what is over is delivered at once
 
 
@@ -43,7 +43,7 @@ class Kept(NamedTuple):
     until_ms: int
 
 
-class Unclaimed:
+class OrphanedDeliveries:
     """The deliveries of one shard whose holders are waited for."""
 
     def __init__(self, core: Broker) -> None:

@@ -1,4 +1,4 @@
-"""A client of a front in a shard: a connection without a socket, let in by the node that the client came to."""
+"""A client of a proxy in a shard: a connection without a socket, let in by the node that the client came to."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from leveret.core.switch import Switch
 from leveret.core.topology import TRACE_EXCHANGE
 from leveret.protocols.amqp.channel import HANDLERS, Channel, Handlers
 from leveret.protocols.amqp.claimed import adopt, take_up
-from leveret.protocols.amqp.connection import Connection, Peer
+from leveret.protocols.amqp.connection import AmqpConnection, AmqpPeer
 from leveret.protocols.amqp.frames import METHOD, FrameWriter
 from leveret.protocols.amqp.methods import QueueDeclare, QueueDeclareOk
 from leveret.protocols.amqp.state import Hold
 from leveret.security.authorisation import Role
 
 if TYPE_CHECKING:
-    from leveret.cluster.proxy.connection import Caller
+    from leveret.cluster.proxy.connection import ProxyCaller
     from leveret.cluster.shards.shard import Shard
     from leveret.protocols.amqp.subscriber import Subscriber
 
 
-EXPIRED_MS = 60_000  # after the end of a token, in which the front of a client says what becomes of it
+EXPIRED_MS = 60_000  # after the end of a token, in which the proxy of a client says what becomes of it
 
 
-class Listener(Protocol):
+class ShardListener(Protocol):
     """Who hears what a shard says to a client."""
 
     def received(self, data: bytes) -> None:
@@ -45,76 +45,76 @@ class Listener(Protocol):
         """The shard has closed the connection."""
 
 
-def declare(channel: GuestChannel, method: QueueDeclare) -> None:
-    """Say what is in a queue, as a front asks; a queue without a name says that it has just gone."""
-    if method.passive and method.queue not in channel.home.queues:
+def declare(channel: ProxiedChannel, method: QueueDeclare) -> None:
+    """Say what is in a queue, as a proxy asks; a queue without a name says that it has just gone."""
+    if method.passive and method.queue not in channel.virtual_host.queues:
         channel.say(QueueDeclareOk("", 0, 0))
     else:
         HANDLERS[QueueDeclare](channel, method)
 
 
-GUEST_HANDLERS: Handlers = {**HANDLERS, QueueDeclare: declare}
+PROXIED_HANDLERS: Handlers = {**HANDLERS, QueueDeclare: declare}
 
 
-class GuestChannel(Channel):
+class ProxiedChannel(Channel):
     """A channel whose deliveries may be older than the owner of the shard."""
 
-    handlers: Handlers = GUEST_HANDLERS
+    handlers: Handlers = PROXIED_HANDLERS
 
-    def __init__(self, connection: GuestConnection, number: int) -> None:
+    def __init__(self, connection: ProxiedConnection, number: int) -> None:
         """Start without consumers."""
         super().__init__(connection, number)
         self.named = 0
-        """The last delivery of which the front knows what it is."""
+        """The last delivery of which the proxy knows what it is."""
         self._claimed: dict[str, list[int]] = {}  # by consumer tag
-        self._incumbents = connection.shard.incumbents
+        self._exclusive_consumers = connection.shard.exclusive_consumers
 
     def claim(self, payload: bytes, shard: Shard) -> None:
         """Hold what the client holds, under the same tags; what is not there any more can be settled without effect."""
         name, consumer, delivered = claims.claim_of(payload)
-        queue = self.home.queues.get(name)
+        queue = self.virtual_host.queues.get(name)
         for each in delivered:
             if each.tag <= self.last_tag:
                 raise InvalidArgument(f"delivery {each.tag} is claimed after {self.last_tag}: is it another version?")
-            held = None if queue is None else shard.unclaimed.claim(queue, each)
+            held = None if queue is None else shard.orphaned.claim(queue, each)
             take_up(self, each.tag, held or gone())
             self._claimed.setdefault(consumer, []).append(each.tag)
         self.named = self.last_tag
 
     def authorize(self, verb: str, names: Mapping[Role, str], topic_key: str | None = None) -> None:
-        """Refuse what the user may not do; copies for the firehose are the front's, not the user's."""
+        """Refuse what the user may not do; copies for the firehose are the proxy's, not the user's."""
         if names.get("exchange") != TRACE_EXCHANGE or verb != "basic.publish":
             super().authorize(verb, names, topic_key)
 
     def check_exchange(self, name: str) -> Exchange:
-        """The exchange of that name; the front refuses what clients publish to that of the firehose."""
-        return self.home.exchange(name) if name == TRACE_EXCHANGE else super().check_exchange(name)
+        """The exchange of that name; the proxy refuses what clients publish to that of the firehose."""
+        return self.virtual_host.exchange(name) if name == TRACE_EXCHANGE else super().check_exchange(name)
 
     def add_consumer(self, subscriber: Subscriber, source: Queue) -> None:
         """Start to push; what it holds already counts."""
-        self._incumbents.check(source, subscriber)
+        self._exclusive_consumers.check(source, subscriber)
         super().add_consumer(subscriber, source)
         adopt(self, subscriber, self._claimed.pop(subscriber.tag, []))
-        self._incumbents.begun(source, subscriber)
+        self._exclusive_consumers.begun(source, subscriber)
 
     def remove_consumer(self, tag: str) -> None:
         """Stop to push."""
         subscriber = self.subscribers.get(tag)
         super().remove_consumer(tag)
         if subscriber is not None:
-            self._incumbents.look(subscriber.queue)
+            self._exclusive_consumers.look(subscriber.queue)
 
     def subscriber_cancelled(self, subscriber: Subscriber) -> None:
         """A queue went away."""
         super().subscriber_cancelled(subscriber)
         queue: Any = subscriber.queue
-        self._incumbents.look(queue)
+        self._exclusive_consumers.look(queue)
 
 
-class GuestConnection(Connection):
-    """The connection of a guest; it also hears what leveret.cluster.proxy.claims has."""
+class ProxiedConnection(AmqpConnection):
+    """The connection of a proxied client; it also hears what leveret.cluster.proxy.claims has."""
 
-    def __init__(self, shard: Shard, peer: Peer) -> None:
+    def __init__(self, shard: Shard, peer: AmqpPeer) -> None:
         """Wait to be admitted."""
         super().__init__(shard.hub, peer)
         self.shard = shard
@@ -122,25 +122,25 @@ class GuestConnection(Connection):
         self._unsafe = 0  # how much of what it is to be told may be forgotten yet
 
     def check_access(self) -> None:
-        """Cancel refused consumers; the front closes the connection if that is to end."""
+        """Cancel refused consumers; the proxy closes the connection if that is to end."""
         for channel in tuple(self.channels.values()):
             channel.check_consumers()
 
     def has_expired(self, now_ms: int) -> bool:
-        """Whether the token has expired some time ago: until then it is the front that closes or renews it."""
+        """Whether the token has expired some time ago: until then it is the proxy that closes or renews it."""
         return super().has_expired(now_ms - EXPIRED_MS)
 
     def check_channel(self) -> None:
-        """Refuse nothing: the front has counted, and a client that comes back may be here twice for a moment."""
+        """Refuse nothing: the proxy has counted, and a client that comes back may be here twice for a moment."""
 
     @property
     def firehose(self) -> Switch:
-        """Off: the front traces what clients publish and get."""
+        """Off: the proxy traces what clients publish and get."""
         return Switch()
 
-    def new_channel(self, number: int) -> GuestChannel:
+    def new_channel(self, number: int) -> ProxiedChannel:
         """A channel of this connection."""
-        return GuestChannel(self, number)
+        return ProxiedChannel(self, number)
 
     def on_method(self, number: int, payload: bytes) -> None:
         """A method came on an open channel."""
@@ -179,10 +179,10 @@ class GuestConnection(Connection):
     def _settle(self, payload: bytes) -> None:
         """Settle what was settled before another owner had that on its disks; twice does no harm."""
         how, name, delivered = claims.settlement_of(payload)
-        queue = None if self.home is None else self.home.queues.get(name)
+        queue = None if self.virtual_host is None else self.virtual_host.queues.get(name)
         if queue is not None:
             for each in delivered:
-                self.shard.unclaimed.settle(queue, each, how)
+                self.shard.orphaned.settle(queue, each, how)
 
     def hold_back(self) -> None:
         """Tell the client nothing more until all that was done so far is on the disks: it may count on it then."""
@@ -201,7 +201,7 @@ class GuestConnection(Connection):
         super().writable(writable and not self._unsafe)
 
     def names(self) -> bytes:
-        """Which messages the deliveries are that the front does not know of."""
+        """Which messages the deliveries are that the proxy does not know of."""
         writer = FrameWriter()
         for channel in self.channels.values():
             last = channel.last_tag
@@ -225,17 +225,17 @@ class GuestConnection(Connection):
         self.channels.clear()
 
 
-class Guest:
+class ProxiedClient:
     """One client in one shard; the hub of the shard takes it for a socket."""
 
-    def __init__(self, shard: Shard, caller: Caller, listener: Listener) -> None:
+    def __init__(self, shard: Shard, caller: ProxyCaller, listener: ShardListener) -> None:
         """Open a connection."""
         self._shard = shard
         self._hub = shard.hub
         self._listener = listener
         self._held = False
         self._gone = False
-        self._connection = GuestConnection(shard, caller.peer)
+        self._connection = ProxiedConnection(shard, caller.peer)
         self._connection.socket = self
         self._connection.local, self._connection.entrance = caller.local, caller.node
         try:
@@ -267,8 +267,8 @@ class Guest:
     def cut_off(self) -> None:
         """The node of the client cannot be reached any more: what the client holds is kept for a while."""
         with suppress(JournalFailed, BrokerClosed), self._hub.locked():
-            self._shard.unclaimed.keep(self._connection.take_leases())
-            self._shard.incumbents.keep(self._connection)
+            self._shard.orphaned.keep(self._connection.take_leases())
+            self._shard.exclusive_consumers.keep(self._connection)
         self.close()
 
     def _fail(self, error: Exception) -> None:

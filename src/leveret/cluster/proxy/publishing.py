@@ -11,15 +11,15 @@ from leveret.protocols.amqp.publishing import Publish
 from leveret.protocols.amqp.replies import ProtocolError, Reply
 
 if TYPE_CHECKING:
-    from leveret.cluster.proxy.channel import FrontChannel
+    from leveret.cluster.proxy.channel import ProxyChannel
 
 
-class FrontPublish(Publish):
+class ProxyPublish(Publish):
     """One message."""
 
     def __init__(
         self,
-        channel: FrontChannel,
+        channel: ProxyChannel,
         exchange: str,
         routing_key: str,
         mandatory: bool,
@@ -31,21 +31,25 @@ class FrontPublish(Publish):
         if immediate:
             raise ProtocolError(Reply.NOT_IMPLEMENTED, "immediate=true")
         super().__init__(channel, exchange, routing_key, mandatory, wire, header_len)
-        self._front = channel
+        self._proxy = channel
 
     def send(self, number: int) -> None:
         """Hand it to the shards of its queues; `number` is that of its confirm, 0: none."""
-        node, vhost = self._front.front.node, self._front.vhost
-        homes = list(dict.fromkeys(node.home_of(vhost, queue.name) for queue in self._queues if not queue.deleted))
+        node, vhost = self._proxy.proxy.node, self._proxy.vhost
+        shard_ids = list(
+            dict.fromkeys(node.shard_id_of(vhost, queue.name) for queue in self._queues if not queue.deleted)
+        )
         if self._sent_as_reply():
-            homes = []
-        elif not homes and self.mandatory:
+            shard_ids = []
+        elif not shard_ids and self.mandatory:
             self._return()
-        elif not homes:
-            self._front.dropped += 1
-        mandatory = self.mandatory and len(homes) == 1  # one of several shards must not send back what another one has
+        elif not shard_ids:
+            self._proxy.dropped += 1
+        mandatory = (
+            self.mandatory and len(shard_ids) == 1
+        )  # one of several shards must not send back what another one has
         method = encode(BasicPublish(self.exchange, self.routing_key, mandatory, False))
-        self._front.forward(homes, method, *self._forwarded(), number)
+        self._proxy.forward(shard_ids, method, *self._forwarded(), number)
 
     def _forwarded(self) -> tuple[bytes, int]:
         """Properties and body as the shards get them: as they came, or with a name to reply to."""

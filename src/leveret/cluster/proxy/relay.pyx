@@ -1,9 +1,9 @@
 """Messages of a client on their way to shards and back: what is done for each of them, compiled.
 
-    client -> Relay.send, Relay.settle -> Conduit -> shard          a Relay is a channel of the client, a Conduit its
-    client <- Relay.deliver <- Conduit.receive <- shard             connection to a shard, a Strand a channel there
+    client -> Relay.send, Relay.settle -> ShardConnectionBase -> shard          a Relay is a channel of the client, a ShardConnectionBase its
+    client <- Relay.deliver <- ShardConnectionBase.receive <- shard             connection to a shard, a ShardChannelBase a channel there
 
-What is unusual goes through FrontChannel, Backend and Branch, whose compiled parts these are.
+What is unusual goes through ProxyChannel, ShardConnection and ShardChannel, whose compiled parts these are.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING
@@ -41,14 +41,14 @@ cdef enum:
 cdef uint64_t NO_LIMIT = 0xFFFFFFFFFFFFFFFF
 
 
-cdef class Conduit:
+cdef class ShardConnectionBase:
     """The compiled part of a Backend, which has `on_frame(kind, number, payload)` for frames that are no such message."""
 
-    def __init__(self, Session connection not None) -> None:
+    def __init__(self, FrameSession connection not None) -> None:
         self.connection = connection
-        self.branches = {}
+        self.shard_channels = {}
         self.closing = {}
-        self.unsure = Names()
+        self.unsure = MessageNames()
         self.begin()
 
     def begin(self) -> None:
@@ -137,20 +137,20 @@ cdef class Conduit:
         if (body_len and not self.reader.take(&body)) or body.size != body_len or body.kind != BODY:
             self.reader.position = begin
             return False
-        branch = self.branches.get(method.channel)
+        shard_channel = self.shard_channels.get(method.channel)
         channel = self.connection.channels.get(method.channel)
-        if branch is not None and channel is not None and method.channel not in self.closing:
-            (<Relay?>channel).deliver(<Strand?>branch, method, &header, &body)
+        if shard_channel is not None and channel is not None and method.channel not in self.closing:
+            (<Relay?>channel).deliver(<ShardChannelBase?>shard_channel, method, &header, &body)
         return True
 
 
-cdef class Strand:
-    """What the compiled part of a Branch knows: one channel in one shard."""
+cdef class ShardChannelBase:
+    """What the compiled part of a ShardChannel knows: one channel in one shard."""
 
-    def __init__(self, Conduit backend not None, uint16_t number) -> None:
-        self.backend = backend
+    def __init__(self, ShardConnectionBase shard_connection not None, uint16_t number) -> None:
+        self.shard_connection = shard_connection
         self.number = number
-        self.names = Names()
+        self.names = MessageNames()
         self.sent = Sent()
         self.consumers = {}
 
@@ -163,38 +163,38 @@ cdef class Strand:
         return &oldest.name if oldest != NULL and oldest.number == tag else NULL
 
 
-cdef class FrontRoute(Route):
+cdef class ProxyRoute(ChannelRoute):
     """Where the messages of one exchange and routing key go, as long as nothing changes: shards, and what they take."""
 
-    def __init__(self, list queues not None, bint plain, list homes not None) -> None:
-        Route.__init__(self, queues, plain and len(queues) > 0)
-        self.homes = homes
+    def __init__(self, list queues not None, bint plain, list shard_ids not None) -> None:
+        ChannelRoute.__init__(self, queues, plain and len(queues) > 0)
+        self.shard_ids = shard_ids
         limits = [queue.policy.max_message_bytes for queue in queues]
         self.bytes_max = min([limit for limit in limits if limit is not None], default=NO_LIMIT)
 
 
-cdef class Relay(Traffic):
-    """The compiled part of a FrontChannel, which has `branch_in(home)`, this channel in a shard, and `trace_wire`."""
+cdef class Relay(ChannelTraffic):
+    """The compiled part of a FrontChannel, which has `shard_channel_in(home)`, this channel in a shard, and `trace_wire`."""
 
     def __cinit__(self):
         self.tags = Tags()
         self.confirms = Confirms()
-        self.branches = {}
+        self.shard_channels = {}
 
-    cdef int send(self, Route route, const uint8_t* header, const uint8_t* body, Scan* found) except -1:
+    cdef int send(self, ChannelRoute route, const uint8_t* header, const uint8_t* body, Scan* found) except -1:
         """Hand a message that needs no further look to the shards of its queues."""
-        cdef FrontRoute way = <FrontRoute?>route
-        cdef Strand branch
+        cdef ProxyRoute way = <ProxyRoute?>route
+        cdef ShardChannelBase shard_channel
         # One of several shards must not send back what another one has.
-        cdef uint8_t bits = self.bits & MANDATORY if len(way.homes) == 1 else 0
+        cdef uint8_t bits = self.bits & MANDATORY if len(way.shard_ids) == 1 else 0
         if self.body_len > way.bytes_max:
             check_sizes(way.queues, self.body_len)
-        for home in way.homes:
-            branch = self.branches.get(home)
-            if branch is None:
-                branch = self.branch_in(home)
-            self.confirms.note(branch.sent, self.published if self.confirming else 0)
-            branch.backend.publish(self, way.wire, bits, header, body)
+        for shard_id in way.shard_ids:
+            shard_channel = self.shard_channels.get(shard_id)
+            if shard_channel is None:
+                shard_channel = self.shard_channel_in(shard_id)
+            self.confirms.note(shard_channel.sent, self.published if self.confirming else 0)
+            shard_channel.shard_connection.publish(self, way.wire, bits, header, body)
         return 0
 
     cdef int settle(self, uint64_t tag, bint multiple, uint8_t how) except -1:
@@ -214,13 +214,13 @@ cdef class Relay(Traffic):
     cdef int end(self, uint64_t tag, bint multiple, uint8_t how) except -1:
         """Tell the shards whose deliveries these are."""
         cdef Py_ssize_t index = 0 if multiple and tag == 0 else self.tags.find(tag)
-        cdef Strand branch
+        cdef ShardChannelBase shard_channel
         if multiple:
             return self.end_through(tag or self.last_tag, how)
         if not self.tags.slots[index].lost:
-            branch = <Strand>self.tags.slots[index].branch
-            branch.backend.settle(self.number, self.tags.slots[index].inner, False, how)
-            branch.backend.remember(how, &self.tags.slots[index].name)
+            shard_channel = <ShardChannelBase>self.tags.slots[index].shard_channel
+            shard_channel.shard_connection.settle(self.number, self.tags.slots[index].inner, False, how)
+            shard_channel.shard_connection.remember(how, &self.tags.slots[index].name)
         self.tags.drop(index)
         return 0
 
@@ -230,17 +230,17 @@ cdef class Relay(Traffic):
         cdef dict last = {}
         while tags.count and tags.slots[tags.first].tag <= tag:
             if not tags.slots[tags.first].lost:
-                branch = <Strand>tags.slots[tags.first].branch
-                last[branch] = tags.slots[tags.first].inner
-                (<Strand>branch).backend.remember(how, &tags.slots[tags.first].name)
+                shard_channel = <ShardChannelBase>tags.slots[tags.first].shard_channel
+                last[shard_channel] = tags.slots[tags.first].inner
+                (<ShardChannelBase>shard_channel).shard_connection.remember(how, &tags.slots[tags.first].name)
             tags.drop(tags.first)
-        for branch, inner in last.items():
-            (<Strand>branch).backend.settle(self.number, inner, True, how)
+        for shard_channel, inner in last.items():
+            (<ShardChannelBase>shard_channel).shard_connection.settle(self.number, inner, True, how)
         return 0
 
     # From shards
 
-    cdef int deliver(self, Strand branch, Frame* method, Frame* header, Frame* body) except -1:
+    cdef int deliver(self, ShardChannelBase shard_channel, Frame* method, Frame* header, Frame* body) except -1:
         """Hand a message to a consumer under a tag of this channel."""
         cdef uint64_t tag_at = CONSUMER_AT + (method.payload[CONSUMER_AT - 1] if method.size > CONSUMER_AT else 0)
         cdef uint64_t inner
@@ -248,16 +248,16 @@ cdef class Relay(Traffic):
         if tag_at + TAG_AND_FLAG > method.size:
             raise ProtocolError(Reply.SYNTAX_ERROR, f"basic.deliver: {method.size} bytes")
         inner = big_endian(method.payload + tag_at, 8)
-        name = branch.name_of(inner)
+        name = shard_channel.name_of(inner)
         tag = method.payload[CONSUMER_AT:tag_at].decode("utf-8", "surrogateescape")
-        consumer = branch.consumers.get(tag)
+        consumer = shard_channel.consumers.get(tag)
         if consumer is None:
             return 0    # cancelled meanwhile; the shard gets it back with the channel
         if consumer.reading is not None:
             consumer.reading.delivered(<bytes>header.payload[:header.size])
         self.last_tag += 1
         if not consumer.method.no_ack:
-            self.tags.push(self.last_tag, inner, branch, tag, name)
+            self.tags.push(self.last_tag, inner, shard_channel, tag, name)
         self.redeliveries += method.payload[tag_at + 8] & 1
         self.pass_on(method, tag_at, header, body)
         if self.firehose.on:
@@ -279,22 +279,22 @@ cdef class Relay(Traffic):
             position += piece
         return self.outlet.changed()
 
-    def deliver_late(self, Strand branch not None, bytes method not None, bytes content not None, uint32_t header_len) -> None:
+    def deliver_late(self, ShardChannelBase shard_channel not None, bytes method not None, bytes content not None, uint32_t header_len) -> None:
         """The same for a message that came in pieces."""
         cdef const uint8_t* data = <const uint8_t*>PyBytes_AS_STRING(content)
         cdef Frame whole = Frame(METHOD, self.number, <const uint8_t*>PyBytes_AS_STRING(method), <uint32_t>len(method))
         cdef Frame header = Frame(HEADER, self.number, data, header_len)
         cdef Frame body = Frame(BODY, self.number, data + header_len, <uint32_t>(len(content) - header_len))
-        self.deliver(branch, &whole, &header, &body)
+        self.deliver(shard_channel, &whole, &header, &body)
 
-    def got(self, Strand branch not None, uint64_t inner, bint redelivered, bint no_ack) -> int:
+    def got(self, ShardChannelBase shard_channel not None, uint64_t inner, bint redelivered, bint no_ack) -> int:
         """The tag under which the client gets a message that it has asked for."""
-        cdef const Name* name = branch.name_of(inner)
+        cdef const Name* name = shard_channel.name_of(inner)
         self.gets += 1
         self.redeliveries += redelivered
         self.last_tag += 1
         if not no_ack:
-            self.tags.push(self.last_tag, inner, branch, "", name)
+            self.tags.push(self.last_tag, inner, shard_channel, "", name)
         return self.last_tag
 
 

@@ -1,22 +1,22 @@
 """Clients of one node in shards of another: the same as in one process, with a link between.
 
-front: RemoteSession ---- link ---- RemoteListener: guest: shard
+proxy: RemoteSession ---- link ---- RemoteListener: proxied client: shard
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from leveret.cluster.proxy.connection import Caller
-from leveret.cluster.proxy.proxied import Guest
+from leveret.cluster.proxy.connection import ProxyCaller
+from leveret.cluster.proxy.proxied import ProxiedClient
 from leveret.cluster.rpc.link import DOWN
 from leveret.core.errors import InvalidArgument, NotFound
-from leveret.protocols.amqp.connection import Peer
+from leveret.protocols.amqp.connection import AmqpPeer
 from leveret.security.identity import Identity
 
 if TYPE_CHECKING:
-    from leveret.cluster.proxy.shard_connection import Backend
-    from leveret.cluster.rpc.link import Link
+    from leveret.cluster.proxy.shard_connection import ShardConnection
+    from leveret.cluster.rpc.link import PeerLink
     from leveret.cluster.shards.shard import Shard
     from leveret.security.users import Users
 
@@ -24,23 +24,23 @@ QUESTION = b'{"version": 0}'  # which every node knows
 
 
 class RemoteSession:
-    """A way from a front to a shard of another node."""
+    """A way from a proxy to a shard of another node."""
 
-    def __init__(self, link: Link, backend: Backend, caller: Caller) -> None:
+    def __init__(self, link: PeerLink, shard_connection: ShardConnection, caller: ProxyCaller) -> None:
         """Open it; what is to be said waits until the other node has let the client in, as it may not have the shard.
 
         Whatever it answers to a question that is asked next: by then it has refused the client, or has not.
         """
         self._link = link
-        self._backend = backend
+        self._shard_connection = shard_connection
         self._is_in = False
         self._is_over = False
         self._is_paused = False
-        backend.held(True)
-        self._number = link.open({"shard": backend.home, **told(caller)}, self)
+        shard_connection.held(True)
+        self._number = link.open({"shard": shard_connection.shard_id, **told(caller)}, self)
         link.ask(QUESTION, self._answered)
 
-    # For the front
+    # For the proxy
 
     def send(self, data: bytes) -> None:
         """Give the shard frames."""
@@ -60,56 +60,56 @@ class RemoteSession:
         """The other node has let the client in, if it has not said the opposite; None: the link is down."""
         if answer is not None and not self._is_over:
             self._is_in = True
-            self._backend.held(self._is_paused)
+            self._shard_connection.held(self._is_paused)
 
     def heard(self, data: bytes) -> None:
         """The shard says something."""
-        self._backend.received(data)
+        self._shard_connection.received(data)
 
     def paused(self, paused: bool) -> None:
         """The shard hears nothing more for a while, or again."""
         self._is_paused = paused
-        self._backend.held(paused or not self._is_in)
+        self._shard_connection.held(paused or not self._is_in)
 
     def ended(self, reason: str) -> None:
         """The shard is not there any more, or never was."""
         self._is_over = True
         if self._is_in:
-            self._backend.lost(reason)
+            self._shard_connection.lost(reason)
         else:
-            self._backend.turned_away()
+            self._shard_connection.turned_away()
 
 
 class RemoteListener:
-    """The other end: a guest in a shard of this node, whose client is elsewhere."""
+    """The other end: a proxied client in a shard of this node, whose client is elsewhere."""
 
-    def __init__(self, link: Link, number: int, shard: Shard, caller: Caller) -> None:
+    def __init__(self, link: PeerLink, number: int, shard: Shard, caller: ProxyCaller) -> None:
         """Let the client in."""
         self._link = link
         self._number = number
         self._shard = shard
-        self._guest = Guest(shard, caller, self)
-        shard.guests.add(self)
+        self._proxied = ProxiedClient(shard, caller, self)
+        shard.proxied_clients.add(self)
 
     # From the link
 
     def heard(self, data: bytes) -> None:
         """The client says something."""
-        self._guest.send(data)
+        self._proxied.send(data)
 
     def paused(self, paused: bool) -> None:
         """The client takes no more for a while, or again."""
-        self._guest.pause(paused)
+        self._proxied.pause(paused)
 
     def ended(self, reason: str) -> None:
         """The client has gone, or its node."""
-        self._shard.guests.discard(self)
+        self._shard.proxied_clients.discard(self)
         if reason == DOWN:
-            self._guest.cut_off()
+            self._proxied.cut_off()
         else:
-            self._guest.close()
+            self._proxied.close()
 
-    # From the guest
+    # From the proxied client
 
     def received(self, data: bytes) -> None:
         """The shard says something."""
@@ -121,7 +121,7 @@ class RemoteListener:
 
     def lost(self, reason: str) -> None:
         """The shard has closed the connection."""
-        self._shard.guests.discard(self)
+        self._shard.proxied_clients.discard(self)
         self._link.end(self._number, reason)
 
     def leave(self, reason: str) -> None:
@@ -130,7 +130,7 @@ class RemoteListener:
         self._link.end(self._number, reason)
 
 
-def told(caller: Caller) -> dict[str, Any]:
+def told(caller: ProxyCaller) -> dict[str, Any]:
     """A caller as another node is told of it."""
     peer = caller.peer
     return {
@@ -144,7 +144,7 @@ def told(caller: Caller) -> dict[str, Any]:
     }
 
 
-def caller_of(request: dict[str, Any], users: Users) -> Caller:
+def caller_of(request: dict[str, Any], users: Users) -> ProxyCaller:
     """The reverse; raises what another node should not have said."""
     try:
         properties = {"connection_name": request["name"], "capabilities": dict(request["capabilities"])}
@@ -153,7 +153,7 @@ def caller_of(request: dict[str, Any], users: Users) -> Caller:
         identity = Identity.from_list(request["identity"])
         if identity.local:
             users.get(identity.user)  # refused if this node knows already that the user was deleted
-        return Caller(Peer(*request["peer"]), identity, str(request["vhost"]), properties, *came)
+        return ProxyCaller(AmqpPeer(*request["peer"]), identity, str(request["vhost"]), properties, *came)
     except NotFound:
         raise
     except (KeyError, TypeError, ValueError) as error:

@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from leveret.cluster.proxy.claims import Name, claims
 from leveret.cluster.proxy.reading import Reading
-from leveret.cluster.proxy.relay import Strand
+from leveret.cluster.proxy.relay import ShardChannelBase
 from leveret.protocols.amqp.codec import encode
 from leveret.protocols.amqp.methods import BasicConsume, BasicQos, ChannelClose, ChannelOpen, ConfirmSelect, Method
 
 if TYPE_CHECKING:
-    from leveret.cluster.proxy.shard_connection import Backend
+    from leveret.cluster.proxy.shard_connection import ShardConnection
 
 Then = Callable[[Method], None]
 
 
-class Question(NamedTuple):
+class PendingMethod(NamedTuple):
     """A method that the shard has not answered, and what to do with the answer; None: nothing."""
 
     method: Method
     then: Then | None
 
 
-class Consumer(NamedTuple):
+class ProxyConsumer(NamedTuple):
     """A consumer of the client: how to begin it, and what it may be given at once."""
 
     method: BasicConsume
@@ -38,30 +38,30 @@ class Consumer(NamedTuple):
     reading: Reading | None = None
     """Its place, if it reads a stream."""
 
-    def resumed(self) -> Consumer:
+    def resumed(self) -> ProxyConsumer:
         """The same for the next owner of the shard."""
         if self.reading is None:
             return self
         return self._replace(method=replace(self.method, arguments=self.reading.arguments()))
 
 
-class Branch(Strand):
+class ShardChannel(ShardChannelBase):
     """One channel in one shard."""
 
-    backend: Backend
-    consumers: dict[str, Consumer]
+    shard_connection: ShardConnection
+    consumers: dict[str, ProxyConsumer]
 
-    def __init__(self, backend: Backend, number: int, prefetch: int) -> None:
+    def __init__(self, shard_connection: ShardConnection, number: int, prefetch: int) -> None:
         """Open it; `prefetch` is that of all consumers together."""
-        super().__init__(backend, number)
+        super().__init__(shard_connection, number)
         self._prefetch = prefetch
-        self._questions: deque[Question] = deque()
+        self._questions: deque[PendingMethod] = deque()
         self._open()
 
     @property
-    def home(self) -> str:
+    def shard_id(self) -> str:
         """The shard."""
-        return self.backend.home
+        return self.shard_connection.shard_id
 
     def _open(self) -> None:
         self.prepare(ChannelOpen())
@@ -73,11 +73,11 @@ class Branch(Strand):
 
     def say(self, method: Method) -> None:
         """Send a method that is not answered."""
-        self.backend.method(self.number, encode(method))
+        self.shard_connection.method(self.number, encode(method))
 
     def ask(self, method: Method, then: Then | None) -> None:
         """Send a method, and go on with its answer."""
-        self._questions.append(Question(method, then))
+        self._questions.append(PendingMethod(method, then))
         self.say(method)
 
     def prepare(self, method: Method) -> None:
@@ -86,7 +86,7 @@ class Branch(Strand):
 
     def publish(self, method: bytes, content: bytes, header_len: int) -> None:
         """Send a message."""
-        self.backend.content(self.number, method, content, header_len)
+        self.shard_connection.content(self.number, method, content, header_len)
 
     def answered(self, method: Method) -> None:
         """The answer to the oldest question has come."""
@@ -106,7 +106,7 @@ class Branch(Strand):
         self._prefetch = prefetch
         self.prepare(BasicQos(0, prefetch, True))
 
-    def consume(self, consumer: Consumer, then: Then | None) -> None:
+    def consume(self, consumer: ProxyConsumer, then: Then | None) -> None:
         """Begin a consumer."""
         self.consumers[consumer.method.consumer_tag] = consumer
         self.prepare(BasicQos(0, consumer.prefetch, False))
@@ -122,7 +122,7 @@ class Branch(Strand):
         self.names.clear()
         self._open()
         for claim in claims(held):
-            self.backend.method(self.number, claim)
+            self.shard_connection.method(self.number, claim)
         asked = {each.method.consumer_tag for each in questions if isinstance(each.method, BasicConsume)}
         for tag, consumer in self.consumers.items():
             if tag not in asked:

@@ -19,8 +19,8 @@ from leveret.cluster.proxy.claims import (
     numbered,
     settlements,
 )
-from leveret.cluster.proxy.relay import Conduit
-from leveret.cluster.proxy.shard_channel import Branch
+from leveret.cluster.proxy.relay import ShardConnectionBase
+from leveret.cluster.proxy.shard_channel import ShardChannel
 from leveret.protocols.amqp.codec import decode, encode
 from leveret.protocols.amqp.frames import BODY, HEADER, METHOD, FrameWriter
 from leveret.protocols.amqp.methods import (
@@ -33,14 +33,14 @@ from leveret.protocols.amqp.methods import (
 )
 
 if TYPE_CHECKING:
-    from leveret.cluster.proxy.connection import FrontConnection
+    from leveret.cluster.proxy.connection import ProxyConnection
     from leveret.security.identity import Identity
 
 BODY_SIZE_AT = 4
 HAS_CONTENT = frozenset((b"\0\x3c\0\x32", b"\0\x3c\0\x3c", b"\0\x3c\0\x47"))  # basic.return, deliver and get-ok
 
 
-class Session(Protocol):
+class OwnerSession(Protocol):
     """A way to the owner of a shard."""
 
     def send(self, data: bytes) -> None:
@@ -65,14 +65,14 @@ class Arriving:
         self.missing_bytes = 0
 
 
-class Backend(Conduit):
+class ShardConnection(ShardConnectionBase):
     """One connection in one shard; its frames are taken apart in relay.pyx."""
 
-    def __init__(self, connection: FrontConnection, home: str) -> None:
+    def __init__(self, connection: ProxyConnection, shard_id: str) -> None:
         """Nothing is sent before there is a session."""
         super().__init__(connection)
-        self.home = home
-        self._session: Session | None = None
+        self.shard_id = shard_id
+        self._session: OwnerSession | None = None
         self.busy = False
         """Whether the shard hears nothing for now."""
         self.durable_mark = 0
@@ -194,8 +194,8 @@ class Backend(Conduit):
 
     def _told(self, number: int, payload: bytes) -> None:
         """The shard says something that is not for the client."""
-        if payload.startswith(NAMES) and number in self.branches and number not in self.closing:
-            self.branches[number].names.learn(payload)
+        if payload.startswith(NAMES) and number in self.shard_channels and number not in self.closing:
+            self.shard_channels[number].names.learn(payload)
         elif payload.startswith(DURABLE):
             self._durable(number_of(payload))
 
@@ -209,10 +209,10 @@ class Backend(Conduit):
             arriving.missing_bytes -= len(payload)
         if not arriving.missing_bytes:
             del self._arriving[number]
-            branch = self.branches.get(number)
-            if branch is not None and number not in self.closing:
+            shard_channel = self.shard_channels.get(number)
+            if shard_channel is not None and number not in self.closing:
                 parts = arriving.parts
-                self.connection.came(branch, arriving.method, b"".join(parts), len(parts[0]))
+                self.connection.came(shard_channel, arriving.method, b"".join(parts), len(parts[0]))
 
     def _heard(self, number: int, method: Method) -> None:
         """A method without content came on a channel."""
@@ -224,36 +224,36 @@ class Backend(Conduit):
             if isinstance(method, ChannelCloseOk):
                 self._closed(number)
             return
-        branch = self.branches.get(number)
-        if branch is not None:
-            self.connection.heard(branch, method)
+        shard_channel = self.shard_channels.get(number)
+        if shard_channel is not None:
+            self.connection.heard(shard_channel, method)
 
     # Channels
 
-    def branch(self, number: int, prefetch: int) -> Branch:
+    def shard_channel(self, number: int, prefetch: int) -> ShardChannel:
         """The channel of that number, opened if need be."""
-        found = self.branches.get(number)
+        found = self.shard_channels.get(number)
         if found is None:
-            found = self.branches[number] = Branch(self, number, prefetch)
+            found = self.shard_channels[number] = ShardChannel(self, number, prefetch)
         return found
 
-    def close(self, branch: Branch) -> None:
+    def close(self, shard_channel: ShardChannel) -> None:
         """The client is done with a channel; what still comes on it is dropped."""
-        self.branches.pop(branch.number, None)
-        self._arriving.pop(branch.number, None)
-        self.closing[branch.number] = self.closing.get(branch.number, 0) + 1
-        branch.close()
+        self.shard_channels.pop(shard_channel.number, None)
+        self._arriving.pop(shard_channel.number, None)
+        self.closing[shard_channel.number] = self.closing.get(shard_channel.number, 0) + 1
+        shard_channel.close()
 
-    def forget(self, branch: Branch) -> None:
+    def forget(self, shard_channel: ShardChannel) -> None:
         """The shard has closed a channel."""
-        self.branches.pop(branch.number, None)
-        self._arriving.pop(branch.number, None)
+        self.shard_channels.pop(shard_channel.number, None)
+        self._arriving.pop(shard_channel.number, None)
 
     def _closed(self, number: int) -> None:
         self.closing[number] -= 1
         if not self.closing[number]:
             del self.closing[number]
-        self.connection.branch_closed()
+        self.connection.shard_channel_closed()
 
     # Sessions: what they tell, not under a lock
 
@@ -275,7 +275,7 @@ class Backend(Conduit):
         """There was no way to the shard: nothing was said to anybody, and all of it waits for its owner."""
         self.connection.turned_away(self)
 
-    def attach(self, session: Session) -> None:
+    def attach(self, session: OwnerSession) -> None:
         """There is a way to the shard: what was said meanwhile is sent."""
         self._session = session
         self.note()
@@ -291,8 +291,8 @@ class Backend(Conduit):
         self.closing.clear()
         self._reset()
         self._settle_again()
-        for branch in self.branches.values():
-            branch.reopen(self.connection.held(branch))
+        for shard_channel in self.shard_channels.values():
+            shard_channel.reopen(self.connection.held(shard_channel))
         self._retold_bytes = self.writer.pending_bytes
 
     def pause(self, paused: bool) -> None:

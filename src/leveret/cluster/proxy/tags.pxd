@@ -5,7 +5,7 @@ from leveret.cluster.proxy.names cimport Name
 
 cdef struct Delivery:
     uint64_t tag            # that the client has
-    PyObject* branch        # where it came from; NULL: settled
+    PyObject* shard_channel        # where it came from; NULL: settled
     uint64_t inner          # the tag that the shard has given
     PyObject* consumer      # the tag of the consumer
     bint lost               # its shard has taken it back
@@ -14,7 +14,7 @@ cdef struct Delivery:
 cdef class Tags:
     cdef Delivery* slots
     cdef Py_ssize_t first, end, count, capacity
-    cdef int push(self, uint64_t tag, uint64_t inner, object branch, str consumer, const Name* name) except -1
+    cdef int push(self, uint64_t tag, uint64_t inner, object shard_channel, str consumer, const Name* name) except -1
     cdef Py_ssize_t find(self, uint64_t tag) except -1
     cdef Py_ssize_t place(self, uint64_t tag) noexcept
     cdef void drop(self, Py_ssize_t index) noexcept

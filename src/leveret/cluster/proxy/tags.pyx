@@ -16,7 +16,7 @@ from leveret.protocols.amqp.replies import ProtocolError, Reply
 
 
 cdef class Tags:
-    """What a client was given and has not settled. Branches refer to it: it has to be cleared in the end."""
+    """What a client was given and has not settled. Shard channels refer to it: it has to be cleared in the end."""
 
     def __dealloc__(self):
         self.clear()
@@ -33,51 +33,51 @@ cdef class Tags:
         cdef Py_ssize_t i
         return [
             self.slots[i].tag for i in range(self.first, self.end)
-            if self.slots[i].branch != NULL and (tag == 0 or self.slots[i].tag <= tag)
+            if self.slots[i].shard_channel != NULL and (tag == 0 or self.slots[i].tag <= tag)
         ]
 
-    def held(self, branch) -> list[tuple[str, bytes]]:
-        """The deliveries of a branch that the next owner of its shard can find again, with the tags of their consumers."""
+    def held(self, shard_channel) -> list[tuple[str, bytes]]:
+        """The deliveries of a shard channel that the next owner of its shard can find again, with the tags of their consumers."""
         cdef Py_ssize_t i
         return [
             (<str>self.slots[i].consumer, packed(&self.slots[i].name)) for i in range(self.first, self.end)
-            if self.slots[i].branch == <PyObject*>branch and self.slots[i].name.queue != NULL
+            if self.slots[i].shard_channel == <PyObject*>shard_channel and self.slots[i].name.queue != NULL
         ]
 
-    def lost(self, branch) -> None:
+    def lost(self, shard_channel) -> None:
         """A shard has lost its owner: what its next one cannot find again comes again, and its tag is forgotten."""
         cdef Py_ssize_t i
         for i in range(self.first, self.end):
-            if self.slots[i].branch == <PyObject*>branch and self.slots[i].name.queue == NULL:
+            if self.slots[i].shard_channel == <PyObject*>shard_channel and self.slots[i].name.queue == NULL:
                 self.slots[i].lost = True
 
-    def take_back(self, branch) -> None:
+    def take_back(self, shard_channel) -> None:
         """A shard has taken back all that it had delivered."""
         cdef Py_ssize_t i
         for i in range(self.first, self.end):
-            if self.slots[i].branch == <PyObject*>branch:
+            if self.slots[i].shard_channel == <PyObject*>shard_channel:
                 self.drop(i)
 
     def clear(self) -> None:
         """Everything goes back."""
         while self.first < self.end:
-            if self.slots[self.first].branch == NULL:
+            if self.slots[self.first].shard_channel == NULL:
                 self.first += 1
             else:
                 self.drop(self.first)
         self.first = self.end = 0
 
-    cdef int push(self, uint64_t tag, uint64_t inner, object branch, str consumer, const Name* name) except -1:
+    cdef int push(self, uint64_t tag, uint64_t inner, object shard_channel, str consumer, const Name* name) except -1:
         """A delivery by a shard, which knows it by another tag; `name` may be NULL."""
         cdef Delivery* slot
         if self.end == self.capacity:
             self.slots = <Delivery*>roomy_row(self.slots, sizeof(Delivery), &self.first, &self.end, &self.capacity)
         slot = self.slots + self.end
         slot.tag, slot.inner, slot.lost = tag, inner, False
-        slot.branch, slot.consumer, slot.name.queue = <PyObject*>branch, <PyObject*>consumer, NULL
+        slot.shard_channel, slot.consumer, slot.name.queue = <PyObject*>shard_channel, <PyObject*>consumer, NULL
         if name != NULL:
             slot.name = name[0]
-        Py_INCREF(branch)
+        Py_INCREF(shard_channel)
         Py_INCREF(consumer)
         Py_XINCREF(slot.name.queue)
         self.end += 1
@@ -98,12 +98,12 @@ cdef class Tags:
     cdef void drop(self, Py_ssize_t index) noexcept:
         """Forget a delivery."""
         cdef Delivery* slot = self.slots + index
-        Py_DECREF(<object>slot.branch)
+        Py_DECREF(<object>slot.shard_channel)
         Py_DECREF(<object>slot.consumer)
         Py_XDECREF(slot.name.queue)
-        slot.branch = NULL
+        slot.shard_channel = NULL
         self.count -= 1
-        while self.first < self.end and self.slots[self.first].branch == NULL:
+        while self.first < self.end and self.slots[self.first].shard_channel == NULL:
             self.first += 1
         if self.first == self.end:
             self.first = self.end = 0

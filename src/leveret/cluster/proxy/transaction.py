@@ -8,20 +8,20 @@ from leveret.protocols.amqp.replies import ProtocolError, Reply
 from leveret.protocols.amqp.transaction import Transaction
 
 if TYPE_CHECKING:
-    from leveret.cluster.proxy.channel import FrontChannel
+    from leveret.cluster.proxy.channel import ProxyChannel
 
 
-class FrontTransaction(Transaction):
+class ProxyTransaction(Transaction):
     """The open transaction of a channel."""
 
-    def __init__(self, channel: FrontChannel) -> None:
+    def __init__(self, channel: ProxyChannel) -> None:
         """Start empty."""
         super().__init__(channel)
-        self._front = channel
+        self._proxy = channel
 
     def settle(self, tag: int, multiple: bool, how: int) -> None:
         """Collect a settlement; what is unknown, or collected already, is refused at once."""
-        tags = self._front.tags
+        tags = self._proxy.tags
         if not (tag == 0 and multiple) and (tag not in tags or tag in self._settlements):
             raise ProtocolError(Reply.PRECONDITION_FAILED, f"unknown delivery tag {tag}")
         for each in tags.through(tag) if multiple else [tag]:
@@ -37,5 +37,5 @@ class FrontTransaction(Transaction):
         for number, publish in enumerate(publishes, 1):
             publish.send(number)
         for tag, how in settlements.items():
-            if tag in self._front.tags:
-                self._front.settle_now(tag, False, how)
+            if tag in self._proxy.tags:
+                self._proxy.settle_now(tag, False, how)

@@ -1,6 +1,6 @@
-"""Errands: what one node lets another one do, which may take its time.
+"""Calls: what one node lets another one do, which may take its time.
 
-{"errand": "move", "about": {"shard": 5, "group": 1}}
+{"call": "move", "about": {"shard": 5, "group": 1}}
 {"result": ...} or {"error": "PreconditionFailed", "message": "..."}
 """
 
@@ -11,7 +11,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from leveret.cluster.rpc.link import Link
+from leveret.cluster.rpc.link import PeerLink
 from leveret.core import errors
 from leveret.core.errors import InvalidArgument, LeveretError, NotSupported, Unreachable
 from leveret.observability.logs import Log
@@ -19,10 +19,10 @@ from leveret.observability.logs import Log
 LOG = Log("node")
 
 Work = Callable[[dict[str, Any]], Awaitable[Any]]
-"""Takes what the errand is about; gives what is fit for JSON."""
+"""Takes what the call is about; gives what is fit for JSON."""
 
 
-class Errands:
+class CallHandlers:
     """Those that a node runs for others."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ async def _done(work: Awaitable[Any], answer: Callable[[bytes], None]) -> None:
     answer(json.dumps(told).encode())
 
 
-async def send(link: Link | None, errand: str, about: dict[str, Any], timeout_s: float) -> Any:
+async def call(link: PeerLink | None, call_name: str, about: dict[str, Any], timeout_s: float) -> Any:
     """Let another node do something; give what came of it, or raise what it refused with."""
     answered: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
 
@@ -68,7 +68,7 @@ async def send(link: Link | None, errand: str, about: dict[str, Any], timeout_s:
 
     if link is None:
         raise Unreachable("there is no link to the node")
-    link.ask(json.dumps({"errand": errand, "about": about}).encode(), settle)
+    link.ask(json.dumps({"errand": call_name, "about": about}).encode(), settle)
     try:
         data = await asyncio.wait_for(answered, timeout_s)
     except TimeoutError:
@@ -77,7 +77,7 @@ async def send(link: Link | None, errand: str, about: dict[str, Any], timeout_s:
         raise Unreachable("the link to the node was lost: it may still do it")
     told = json.loads(data)
     if "refused" in told:
-        raise NotSupported(f"the node does not run the errand '{errand}': {told['refused']}")
+        raise NotSupported(f"the node does not run the errand '{call_name}': {told['refused']}")
     if "error" in told:
         raise _error(str(told["error"]), str(told.get("message")))
     return told["result"]

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from leveret.cluster.rpc import wire
-from leveret.cluster.rpc.wire import Kind, Message
+from leveret.cluster.rpc.wire import FrameKind, LinkFrame
 from leveret.core.errors import AccessRefused, InvalidArgument
 from leveret.core.names import NAME_BYTES_MAX
 
@@ -68,7 +68,7 @@ class Handshake:
         keys: tuple[bytes, ...],
         calls: str | None,
         binding: bytes,
-        say: Callable[[Kind, bytes], None],
+        say: Callable[[FrameKind, bytes], None],
     ) -> None:
         """`calls` is the node that is called; None: this end accepts. A caller says its HELLO at once."""
         self.peer = ""
@@ -88,14 +88,16 @@ class Handshake:
         if calls is not None:
             self._greet(calls)
 
-    def receive(self, message: Message) -> None:
+    def receive(self, message: LinkFrame) -> None:
         """Take the next message; raises AccessRefused or InvalidArgument if the other node is refused."""
-        if message.kind is Kind.HELLO and not self._theirs:
+        if message.kind is FrameKind.HELLO and not self._theirs:
             self._take_hello(message.payload)
-        elif message.kind is Kind.PROOF and self._theirs:
+        elif message.kind is FrameKind.PROOF and self._theirs:
             self._take_proof(message.payload)
-        elif message.kind is Kind.CLOSE:
-            raise Refused(f"node '{self.peer or self._calls or '?'}' refuses this one: {_text(message.payload)}")
+        elif message.kind is FrameKind.CLOSE:
+            raise HandshakeRefused(
+                f"node '{self.peer or self._calls or '?'}' refuses this one: {_text(message.payload)}"
+            )
         else:
             raise InvalidArgument(f"{message.kind.name} before the handshake is done")
 
@@ -104,7 +106,7 @@ class Handshake:
     def _greet(self, to: str) -> None:
         told = {"version": wire.VERSION, "cluster": self._cluster, "role": self._role}
         self._own = orjson.dumps({**told, "node": self._name, "to": to, "nonce": self._nonce})
-        self._say(Kind.HELLO, self._own)
+        self._say(FrameKind.HELLO, self._own)
 
     def _take_hello(self, payload: bytes) -> None:
         told = _hello(payload)
@@ -114,7 +116,7 @@ class Handshake:
             self._greet(told.node)
         self._check(told)
         if self._calls is not None:
-            self._say(Kind.PROOF, b"".join(self._proof(key, CALLER) for key in self._keys))
+            self._say(FrameKind.PROOF, b"".join(self._proof(key, CALLER) for key in self._keys))
 
     def _check(self, told: Hello) -> None:
         """Refuse a node before it proves anything: one with which a handshake could not succeed."""
@@ -151,7 +153,7 @@ class Handshake:
             )
         self.is_done = True
         if self._calls is None:
-            self._say(Kind.PROOF, self._proof(key, ACCEPTOR))
+            self._say(FrameKind.PROOF, self._proof(key, ACCEPTOR))
 
     def _proof(self, key: bytes, prover: str) -> bytes:
         hellos = (self._theirs, self._own) if self._calls is None else (self._own, self._theirs)
@@ -159,7 +161,7 @@ class Handshake:
         return hmac.digest(key, b"".join(len(part).to_bytes(4) + part for part in parts), "sha256")
 
 
-class Refused(AccessRefused):
+class HandshakeRefused(AccessRefused):
     """The other node refuses this one, and need not be told that the link ends."""
 
 

@@ -1,7 +1,6 @@
-"""A link between two nodes: one connection, on which both open conversations once they are authenticated.
+"""A link between two nodes: one connection, on which both open streams once they are authenticated.
 
-dial or accept -> handshake (leveret.cluster.rpc.handshake) -> up, PING both ways -> ... -> down: every conversation
-ends
+dial or accept -> handshake (leveret.cluster.rpc.handshake) -> up, PING both ways -> ... -> down: every stream ends
 """
 
 from __future__ import annotations
@@ -12,27 +11,29 @@ from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
 from leveret.cluster.rpc import wire
-from leveret.cluster.rpc.handshake import REASON_CHARACTERS_MAX, Handshake, Refused
-from leveret.cluster.rpc.wire import Kind, Message
+from leveret.cluster.rpc.handshake import REASON_CHARACTERS_MAX, Handshake, HandshakeRefused
+from leveret.cluster.rpc.wire import FrameKind, LinkFrame
 from leveret.core.errors import InvalidArgument, LeveretError
 from leveret.observability.logs import Log
 from leveret.security.mutual_tls import channel_binding
 
 HANDSHAKE_S = 10.0
-BEAT_S = 1.0
-SILENT_BEATS_MAX = 4  # beats of ours, not seconds: a node that stood still itself hears first what has come meanwhile
-UNSENT_BYTES_HIGH = 4 << 20  # what waits for a slow peer before its conversations pause, and letters in outboxes
+PING_S = 1.0
+UNANSWERED_PINGS_MAX = (
+    4  # beats of ours, not seconds: a node that stood still itself hears first what has come meanwhile
+)
+UNSENT_BYTES_HIGH = 4 << 20  # what waits for a slow peer before its streams pause, and outbox messages in outboxes
 PIECE_BYTES = 1 << 20  # of what is said at once: what others say comes in between
-DOWN = "the link is down"  # why a conversation ends if neither side has ended it
+DOWN = "the link is down"  # why a stream ends if neither side has ended it
 LOST = "its connection was lost"
-SILENT = f"it has said nothing for {BEAT_S * (SILENT_BEATS_MAX + 1):g} s"
+SILENT = f"it has said nothing for {PING_S * (UNANSWERED_PINGS_MAX + 1):g} s"
 
 T = TypeVar("T")
 LOG = Log("node")
 
 
-class Conversation(Protocol):
-    """One end of a conversation."""
+class LinkStream(Protocol):
+    """One end of a stream."""
 
     def heard(self, data: bytes) -> None:
         """The other end says something."""
@@ -44,7 +45,7 @@ class Conversation(Protocol):
         """The other end has nothing more to say, or the link is down."""
 
 
-class Peers(Protocol):
+class LinkOwner(Protocol):
     """What a link needs of its node."""
 
     name: str
@@ -52,38 +53,38 @@ class Peers(Protocol):
     keys: tuple[bytes, ...]
     """By which nodes prove that they know the cluster's secret, the current one first."""
 
-    def up(self, link: Link) -> None:
+    def up(self, link: PeerLink) -> None:
         """Another node is reached."""
 
-    def down(self, link: Link) -> None:
+    def down(self, link: PeerLink) -> None:
         """It is not any more."""
 
-    def opened(self, link: Link, number: int, request: dict[str, Any]) -> Conversation:
-        """Another node opens a conversation; raises what is refused."""
+    def opened(self, link: PeerLink, number: int, request: dict[str, Any]) -> LinkStream:
+        """Another node opens a stream; raises what is refused."""
 
-    def asked(self, link: Link, request: bytes, answer: Callable[[bytes], None]) -> None:
+    def asked(self, link: PeerLink, request: bytes, answer: Callable[[bytes], None]) -> None:
         """Another node asks for something."""
 
 
-class Link(asyncio.Protocol):
+class PeerLink(asyncio.Protocol):
     """One connection to another node."""
 
-    def __init__(self, peers: Peers, calls: str | None) -> None:
+    def __init__(self, peers: LinkOwner, calls: str | None) -> None:
         """Of a node that calls another one, or is called."""
         self.peer = ""
         self._peers = peers
         self._calls = calls
         self._transport: asyncio.Transport | None = None
-        self._reader = wire.Reader()
+        self._reader = wire.LinkReader()
         self._handshake: Handshake | None = None
         self._known = False
         self._refused = False
-        self._conversations: dict[int, Conversation] = {}
+        self._streams: dict[int, LinkStream] = {}
         self._answers: dict[int, Callable[[bytes | None], None]] = {}
         # Both ends number what they begin, one by odd numbers, the other by even ones.
         self._last_number = 2 if calls is None else 1
         self._slow = False
-        self._unheard: set[int] = set()  # conversations whose other end wants to hear no more for a while
+        self._unheard: set[int] = set()  # streams whose other end wants to hear no more for a while
         self.received_bytes = 0
         self.sent_bytes = 0
         self.why_down = LOST
@@ -144,22 +145,22 @@ class Link(asyncio.Protocol):
         LOG.warning("link refused", peer=self.peer or self._calls, reason=error)
         self.why_down = str(error)
         self._refused = True
-        if self._known or isinstance(error, Refused) or self._transport is None:
+        if self._known or isinstance(error, HandshakeRefused) or self._transport is None:
             self.close()
             return
-        self._say(Kind.CLOSE, 0, str(error)[:REASON_CHARACTERS_MAX].encode(errors="replace"))
+        self._say(FrameKind.CLOSE, 0, str(error)[:REASON_CHARACTERS_MAX].encode(errors="replace"))
         self._transport.close()
 
     def pause_writing(self) -> None:
         """The other node is slow."""
         self._slow = True
-        for each in list(self._conversations.values()):
+        for each in list(self._streams.values()):
             each.paused(True)
 
     def resume_writing(self) -> None:
         """It is not any more."""
         self._slow = False
-        for number, each in list(self._conversations.items()):
+        for number, each in list(self._streams.items()):
             if number not in self._unheard:
                 each.paused(False)
 
@@ -169,9 +170,9 @@ class Link(asyncio.Protocol):
             self._timer.cancel()
         was_up, self._transport = self.is_up, None
         self._decided.set()
-        conversations, self._conversations = self._conversations, {}
+        streams, self._streams = self._streams, {}
         answers, self._answers = self._answers, {}
-        for each in conversations.values():
+        for each in streams.values():
             self._tell(each.ended, DOWN)
         for answer in answers.values():
             self._tell(answer, None)
@@ -193,49 +194,49 @@ class Link(asyncio.Protocol):
 
     def _beat(self) -> None:
         """Say that we are there; hang up when the other node says nothing, which TCP would do after minutes."""
-        if self._silent_beats > SILENT_BEATS_MAX:
+        if self._silent_beats > UNANSWERED_PINGS_MAX:
             LOG.warning("link silent", peer=self.peer)
             self.why_down = SILENT
             self.close()
             return
         self._silent_beats += 1
-        self._say(Kind.PING, 0)
-        self._timer = asyncio.get_running_loop().call_later(BEAT_S, self._beat)
+        self._say(FrameKind.PING, 0)
+        self._timer = asyncio.get_running_loop().call_later(PING_S, self._beat)
 
-    # Conversations
+    # Streams
 
-    def open(self, request: dict[str, Any], conversation: Conversation) -> int:
-        """Begin a conversation; give its number."""
+    def open(self, request: dict[str, Any], stream: LinkStream) -> int:
+        """Begin a stream; give its number."""
         number = self._next_number()
         if self._transport is None:
-            asyncio.get_running_loop().call_soon(conversation.ended, DOWN)
+            asyncio.get_running_loop().call_soon(stream.ended, DOWN)
             return number
-        self._say(Kind.OPEN, number, wire.packed(request))
-        self._begin(number, conversation)
+        self._say(FrameKind.OPEN, number, wire.packed(request))
+        self._begin(number, stream)
         return number
 
-    def _begin(self, number: int, conversation: Conversation) -> None:
-        self._conversations[number] = conversation
+    def _begin(self, number: int, stream: LinkStream) -> None:
+        self._streams[number] = stream
         if self._slow:
-            conversation.paused(True)
+            stream.paused(True)
 
     def send(self, number: int, data: bytes) -> None:
         """Say something, in pieces if it is long."""
         if len(data) <= PIECE_BYTES:
-            self._say(Kind.DATA, number, data)
+            self._say(FrameKind.DATA, number, data)
             return
         for start in range(0, len(data), PIECE_BYTES):
-            self._say(Kind.DATA, number, data[start : start + PIECE_BYTES])
+            self._say(FrameKind.DATA, number, data[start : start + PIECE_BYTES])
 
     def pause(self, number: int, paused: bool) -> None:
         """Ask the other end to say no more for a while, or to go on."""
-        self._say(Kind.PAUSE if paused else Kind.RESUME, number)
+        self._say(FrameKind.PAUSE if paused else FrameKind.RESUME, number)
 
     def end(self, number: int, reason: str = "") -> None:
         """Have nothing more to say."""
-        if self._conversations.pop(number, None) is not None:
+        if self._streams.pop(number, None) is not None:
             self._unheard.discard(number)
-            self._say(Kind.CLOSE, number, reason.encode())
+            self._say(FrameKind.CLOSE, number, reason.encode())
 
     def ask(self, request: bytes, answered: Callable[[bytes | None], None]) -> None:
         """Ask something; the answer is None when the link goes down before it comes, or is."""
@@ -247,7 +248,7 @@ class Link(asyncio.Protocol):
             return
         number = self._next_number()
         self._answers[number] = answered
-        self._say(Kind.ASK, number, request)
+        self._say(FrameKind.ASK, number, request)
 
     @property
     def is_slow(self) -> bool:
@@ -258,10 +259,10 @@ class Link(asyncio.Protocol):
         """A number that nothing under way has: a link may last for longer than there are any."""
         while True:
             self._last_number = (self._last_number + 2) % wire.NUMBERS
-            if self._last_number not in self._conversations and self._last_number not in self._answers:
+            if self._last_number not in self._streams and self._last_number not in self._answers:
                 return self._last_number
 
-    def _say(self, kind: Kind, number: int, payload: bytes = b"") -> None:
+    def _say(self, kind: FrameKind, number: int, payload: bytes = b"") -> None:
         if self._transport is not None:
             data = wire.encode(kind, number, payload)
             self.sent_bytes += len(data)
@@ -269,20 +270,20 @@ class Link(asyncio.Protocol):
 
     # What the other node says
 
-    def _handle(self, message: Message) -> None:
+    def _handle(self, message: LinkFrame) -> None:
         if not self._known:
             self._authenticate(message)
-        elif message.kind is Kind.OPEN:
+        elif message.kind is FrameKind.OPEN:
             self._open(message.number, message.payload)
-        elif message.kind is Kind.ASK:
+        elif message.kind is FrameKind.ASK:
             self._answer(message.number, message.payload)
-        elif message.kind is Kind.PING:
+        elif message.kind is FrameKind.PING:
             return
-        elif message.kind is Kind.ANSWER:
+        elif message.kind is FrameKind.ANSWER:
             answered = self._answers.pop(message.number, None)
             if answered is not None:
                 answered(message.payload)
-        elif message.kind is not Kind.UNKNOWN:
+        elif message.kind is not FrameKind.UNKNOWN:
             self._talk(message)
 
     def _answer(self, number: int, request: bytes) -> None:
@@ -295,41 +296,41 @@ class Link(asyncio.Protocol):
             answer(wire.refusal(error))
 
     def _tell_answer(self, number: int, answer: bytes) -> None:
-        self._say(Kind.ANSWER, number, wire.too_long(answer) if wire.is_too_long(answer) else answer)
+        self._say(FrameKind.ANSWER, number, wire.too_long(answer) if wire.is_too_long(answer) else answer)
 
-    def _talk(self, message: Message) -> None:
-        """Go on with a conversation; one that has just ended needs to hear nothing more."""
-        found = self._conversations.get(message.number)
+    def _talk(self, message: LinkFrame) -> None:
+        """Go on with a stream; one that has just ended needs to hear nothing more."""
+        found = self._streams.get(message.number)
         if found is None:
             return
-        if message.kind is Kind.DATA:
+        if message.kind is FrameKind.DATA:
             found.heard(message.payload)
-        elif message.kind is Kind.CLOSE:
-            del self._conversations[message.number]
+        elif message.kind is FrameKind.CLOSE:
+            del self._streams[message.number]
             self._unheard.discard(message.number)
             found.ended(message.payload.decode(errors="replace"))
-        elif message.kind is Kind.PAUSE:
+        elif message.kind is FrameKind.PAUSE:
             self._unheard.add(message.number)
             found.paused(True)
-        elif message.kind is Kind.RESUME:
+        elif message.kind is FrameKind.RESUME:
             self._unheard.discard(message.number)
             if not self._slow:
                 found.paused(False)
 
     def _open(self, number: int, payload: bytes) -> None:
-        """Begin a conversation, unless it is refused, or this node does not understand what it is about."""
-        if number in self._conversations:
+        """Begin a stream, unless it is refused, or this node does not understand what it is about."""
+        if number in self._streams:
             raise InvalidArgument(f"node '{self.peer}' opens conversation {number} twice")
         try:
             self._begin(number, self._peers.opened(self, number, wire.unpacked(payload)))
         except Exception as error:  # whatever is wrong with it: others talk on this link, too
             if not isinstance(error, LeveretError):
                 LOG.error("conversation refused", error, peer=self.peer)
-            self._say(Kind.CLOSE, number, str(error).encode())
+            self._say(FrameKind.CLOSE, number, str(error).encode())
 
     # The handshake
 
-    def _authenticate(self, message: Message) -> None:
+    def _authenticate(self, message: LinkFrame) -> None:
         """Go on with the handshake; when it is done, let the node use the link."""
         assert self._handshake is not None, "nothing is received before there is a connection"
         try:

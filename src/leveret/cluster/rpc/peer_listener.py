@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from leveret.cluster.rpc.link import HANDSHAKE_S, Link
+from leveret.cluster.rpc.link import HANDSHAKE_S, PeerLink
 from leveret.observability.logs import Log
-from leveret.protocols.net.listener import Listener, bind
+from leveret.protocols.net.listener import SocketListener, bind
 from leveret.security.peers import origin
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Stranger(NamedTuple):
     """A connection that is not authenticated yet."""
 
     origin: str
-    link: Link
+    link: PeerLink
     task: asyncio.Task[None]
 
     def cancel(self) -> None:
@@ -45,7 +45,7 @@ class Stranger(NamedTuple):
 class PeerListener:
     """Listens for other nodes until it is closed."""
 
-    def __init__(self, host: str, port: int, tls: MutualTls | None, link: Callable[[], Link]) -> None:
+    def __init__(self, host: str, port: int, tls: MutualTls | None, link: Callable[[], PeerLink]) -> None:
         """Listen; `link` makes the acceptor's end of a link. Raises OSError if the address cannot be had."""
         bound = bind(host, port)
         self.port = int(bound.getsockname()[1])
@@ -54,10 +54,10 @@ class PeerListener:
         self._tls = tls
         self._link = link
         self._loop = asyncio.get_running_loop()
-        self._strangers: dict[Link, Stranger] = {}  # the oldest first
+        self._strangers: dict[PeerLink, Stranger] = {}  # the oldest first
         self._by_origin: Counter[str] = Counter()
         self._warn_s = 0.0
-        self._listener = Listener(bound, self._accepted)
+        self._listener = SocketListener(bound, self._accepted)
 
     def __len__(self) -> int:
         """How many strangers there are."""
@@ -97,7 +97,7 @@ class PeerListener:
             if not self._by_origin[stranger.origin]:
                 del self._by_origin[stranger.origin]
 
-    async def _authenticate(self, link: Link, client: socket.socket, host: str) -> None:
+    async def _authenticate(self, link: PeerLink, client: socket.socket, host: str) -> None:
         """Wait until a stranger is a node, or gone; it has one deadline for TLS and the handshake together."""
         context = None if self._tls is None else self._tls.accepting
         timeout_s = None if context is None else HANDSHAKE_S
@@ -110,7 +110,7 @@ class PeerListener:
         except (OSError, TimeoutError) as error:
             LOG.info("stranger gone", peer=host, reason=str(error) or "it took too long")
 
-    def _ended(self, link: Link, client: socket.socket) -> None:
+    def _ended(self, link: PeerLink, client: socket.socket) -> None:
         """A stranger is a node now, or goes; a task that was cancelled before it began has closed nothing."""
         stranger = self._strangers.get(link)
         if stranger is not None:

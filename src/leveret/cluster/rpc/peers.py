@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from leveret.cluster.rpc.link import Link
+from leveret.cluster.rpc.link import PeerLink
 from leveret.cluster.rpc.peer_listener import PeerListener
 from leveret.observability.logs import Log
 from leveret.security.peers import is_loopback
@@ -29,7 +29,7 @@ LOG = Log("node")
 class Owners(Protocol):
     """Who has which shard."""
 
-    def owner_of(self, home: str) -> str | None:
+    def owner_of(self, shard_id: str) -> str | None:
         """The node that serves a shard; None: no node does now."""
 
     def address_of(self, node: str) -> tuple[str, int] | None:
@@ -39,12 +39,12 @@ class Owners(Protocol):
         """Who is there."""
 
 
-class Neighbours:
+class Peers:
     """Those of one node."""
 
-    def __init__(self, name: str, owners: Owners, link: Callable[[str | None], Link]) -> None:
+    def __init__(self, name: str, owners: Owners, link: Callable[[str | None], PeerLink]) -> None:
         """`link` makes one end of a link: of the one who calls a node of that name, or of one who is called."""
-        self.links: dict[str, Link] = {}
+        self.links: dict[str, PeerLink] = {}
         self.tls: MutualTls | None = None
         """What links are encrypted with; None: they are not, and lead to this machine only."""
         self.plain_remote = False
@@ -149,7 +149,7 @@ class Neighbours:
 
     # What links tell
 
-    def up(self, link: Link) -> None:
+    def up(self, link: PeerLink) -> None:
         """Another node is reached; of two links to it the later one is used."""
         previous = self.links.get(link.peer)
         self.links[link.peer] = link
@@ -157,7 +157,7 @@ class Neighbours:
             previous.close()
         self._loop.call_soon(self.close_revoked)  # its handshake may have begun before a list was there
 
-    def down(self, link: Link) -> None:
+    def down(self, link: PeerLink) -> None:
         """Another node is not reached any more."""
         if self.links.get(link.peer) is link:
             del self.links[link.peer]
@@ -172,6 +172,6 @@ class Neighbours:
         return found
 
 
-def _bytes_of(link: Link) -> dict[tuple[str, str], int]:
+def _bytes_of(link: PeerLink) -> dict[tuple[str, str], int]:
     """What has passed on a link."""
     return {(link.peer, "received"): link.received_bytes, (link.peer, "sent"): link.sent_bytes}

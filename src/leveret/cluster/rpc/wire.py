@@ -1,6 +1,6 @@
-"""The bytes between two nodes: many conversations on one connection.
+"""The bytes between two nodes: many streams on one connection.
 
-    | u32 size of what follows | u8 kind | u32 conversation | payload |
+    | u32 size of what follows | u8 kind | u32 stream | payload |
 
 HELLO   version, cluster, role, node, to, nonce (JSON)   the handshake: see leveret.cluster.rpc.handshake
 PROOF   one or two HMAC-SHA256                      that the sender knows the cluster's secret; nothing else before it
@@ -8,7 +8,7 @@ OPEN    shard, caller (JSON)                        a client of the sender's wan
         edge, request (JSON)                        the same by HTTP: see leveret.cluster.forwarding.codec
 DATA    frames of AMQP, and those of claims.py, either way; bodies of requests and answers
 PAUSE, RESUME                                       say no more for a while; go on
-CLOSE   why (text)                                  the end of a conversation, by the side that has nothing more to say
+CLOSE   why (text)                                  the end of a stream, by the side that has nothing more to say
 ASK, ANSWER                                         one message there and one back, or {"refused": why}
 PING                                                still there
 
@@ -31,13 +31,13 @@ from leveret.core.errors import AccessRefused, InvalidArgument
 VERSION = (3, 0)
 MESSAGE_BYTES_MAX = 64 << 20  # of a payload: a batch of SQS or REST with the largest bodies
 STRANGER_BYTES_MAX = 2_048  # before the proof: three names of 255 bytes and a nonce in JSON
-NUMBERS = 1 << 32  # of conversations
+NUMBERS = 1 << 32  # of streams
 _HEAD = struct.Struct(">IBI")
 _SIZE_BYTES = 4
 _HEAD_BYTES = _HEAD.size - _SIZE_BYTES
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """What a message is."""
 
     UNKNOWN = 0
@@ -53,23 +53,23 @@ class Kind(IntEnum):
     PING = 10
 
 
-_KINDS = {int(kind): kind for kind in Kind}
+_KINDS = {int(kind): kind for kind in FrameKind}
 
 
-class Message(NamedTuple):
-    """One message of a conversation."""
+class LinkFrame(NamedTuple):
+    """One message of a stream."""
 
-    kind: Kind
+    kind: FrameKind
     number: int
     payload: bytes
 
 
-def encode(kind: Kind, number: int, payload: bytes = b"") -> bytes:
+def encode(kind: FrameKind, number: int, payload: bytes = b"") -> bytes:
     """The bytes of a message."""
     return _HEAD.pack(_HEAD_BYTES + len(payload), kind, number) + payload
 
 
-class Reader:
+class LinkReader:
     """Bytes to messages."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Reader:
         self._buffer = bytearray()
         self.bytes_max = STRANGER_BYTES_MAX
 
-    def feed(self, data: bytes) -> Iterator[Message]:
+    def feed(self, data: bytes) -> Iterator[LinkFrame]:
         """The messages that are here whole; raises InvalidArgument for what is none."""
         self._buffer += data
         start = 0
@@ -91,7 +91,7 @@ class Reader:
                     return
                 payload = bytes(self._buffer[start + _HEAD.size : end])
                 start = end
-                yield Message(_KINDS.get(kind, Kind.UNKNOWN), number, payload)
+                yield LinkFrame(_KINDS.get(kind, FrameKind.UNKNOWN), number, payload)
         finally:
             del self._buffer[:start]
 

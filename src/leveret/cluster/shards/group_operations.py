@@ -10,8 +10,8 @@ from typing import Any
 
 from leveret.cluster.coordination.coordinator import Coordinator
 from leveret.cluster.node import Node
-from leveret.cluster.rpc.calls import send
-from leveret.cluster.shards.groups import Facts, check_url, facts_of
+from leveret.cluster.rpc.calls import call
+from leveret.cluster.shards.groups import GroupFacts, check_url, facts_of
 from leveret.cluster.shards.moving import Moving
 from leveret.core.errors import InvalidArgument, LeveretError, NotFound, PreconditionFailed, Unreachable
 from leveret.observability.logs import Log
@@ -35,7 +35,7 @@ class GroupOperations:
         self._coordinator = coordinator
         self._moving = moving
         self._tasks: set[asyncio.Task[Any]] = set()
-        node.errands.works |= {REACH: self._reach, LEARN: self._learn, MOVE: self._move}
+        node.call_handlers.works |= {REACH: self._reach, LEARN: self._learn, MOVE: self._move}
 
     async def close(self) -> None:
         """Give up what is under way."""
@@ -51,8 +51,8 @@ class GroupOperations:
         mine = await self._reached(url)
         group = await asyncio.to_thread(self._moving.groups.add, url)
         await self._learnt()
-        seat = self._moving.known[self._moving.seat]
-        first = await asyncio.to_thread(facts_of, seat.url)
+        catalog_database = self._moving.known[self._moving.catalog_database]
+        first = await asyncio.to_thread(facts_of, catalog_database.url)
         places = await asyncio.to_thread(self._moving.groups.places)
         chosen = share(places, len(self._moving.known), group.number, count)
         self._begin(self._move_all(chosen, group.number))
@@ -60,7 +60,7 @@ class GroupOperations:
             "group": group.number,
             "url": shown(url),
             "shards": chosen,
-            "warnings": warnings(mine, first, seat.number),
+            "warnings": warnings(mine, first, catalog_database.number),
         }
 
     async def move_catalog(self, group: int) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class GroupOperations:
         if group not in self._moving.known:
             raise NotFound(f"there is no group {group}: see `leveret cluster status`, or add it")
         await self._reached(self._moving.known[group].url)
-        await asyncio.to_thread(self._moving.groups.move_seat, group)
+        await asyncio.to_thread(self._moving.groups.move_catalog_database, group)
         LOG.info("definitions moved", group=group)
         await self._learnt()
         return {"group": group, "url": shown(self._moving.known[group].url)}
@@ -81,16 +81,16 @@ class GroupOperations:
         url = shown(self._moving.known[group].url)
         LOG.info("group removed", group=group)
         await self._learn({})
-        told = [send(link, LEARN, {}, REACH_S) for link in self._node.links.values()]
+        told = [call(link, LEARN, {}, REACH_S) for link in self._node.links.values()]
         await asyncio.gather(*told, return_exceptions=True)  # who does not hear of it now does when it is started again
         return {"group": group, "url": url}
 
-    async def _reached(self, url: str) -> Facts:
+    async def _reached(self, url: str) -> GroupFacts:
         """Ask a database what it is, from every node."""
         facts = await asyncio.to_thread(facts_of, url)
         for name in [name for name in self._coordinator.view.members if name != self._node.name]:
             try:
-                await send(self._node.links.get(name), REACH, {"url": url}, REACH_S)
+                await call(self._node.links.get(name), REACH, {"url": url}, REACH_S)
             except LeveretError as error:
                 raise PreconditionFailed(f"node '{name}' does not reach the group: {error}") from error
         return facts
@@ -99,7 +99,7 @@ class GroupOperations:
         """Hear of all groups, and let the others do so."""
         await self._learn({})
         for link in self._node.links.values():
-            self._begin(send(link, LEARN, {}, REACH_S))
+            self._begin(call(link, LEARN, {}, REACH_S))
 
     async def move(self, shard: int, group: int) -> dict[str, Any]:
         """Move a shard to another group; return when it is there."""
@@ -150,7 +150,7 @@ class GroupOperations:
         if owner.node == self._node.name:
             await self._move(about)
         else:
-            await send(self._node.links.get(owner.node), MOVE, about, MOVE_S)
+            await call(self._node.links.get(owner.node), MOVE, about, MOVE_S)
 
     async def _move_one(self, shard: int, group: int) -> None:
         """Move a shard; one that cannot be moved now, as it changes its owner just then, has some more chances."""
@@ -192,13 +192,13 @@ def share(groups: Mapping[int, int], group_count: int, target: int, count: int |
     return chosen
 
 
-def warnings(added: Facts, first: Facts, seat: int) -> list[str]:
+def warnings(added: GroupFacts, first: GroupFacts, catalog_database: int) -> list[str]:
     """What an operator should know about a group before it has messages; `first` is the one with the definitions."""
     found = []
     if not added.standbys:
         found.append("no standby confirms its commits: what it has is lost with its disk (synchronous_standby_names)")
     if added.version != first.version:
-        found.append(f"it is PostgreSQL {added.version}, and group {seat} is {first.version}")
+        found.append(f"it is PostgreSQL {added.version}, and group {catalog_database} is {first.version}")
     return found
 
 

@@ -1,10 +1,10 @@
 """The groups of a cluster: databases that have shards, and which of them has which.
 
-    leveret_group       | id | url |                             in the seat; without passwords, or retired
-    leveret_home        | shard | epoch | group_id | origin |    in the seat; no row: group 0
+    leveret_group       | id | url |                             in the catalog database; without passwords, or retired
+    leveret_home        | shard | epoch | group_id | origin |    in the catalog database; no row: group 0
     leveret_group_of    | cluster | number |                     in every group: whose it is, and which one
 
-Group 0 is the store that a cluster begins with, and the seat until that is moved (see
+Group 0 is the store that a cluster begins with, and the catalog database until that is moved (see
 leveret.cluster.catalog.database). A shard is moved by its owner: the owner copies its log to another group, and then
 changes the row here, which is the only truth about where a shard is.
 
@@ -13,7 +13,8 @@ while it has the epoch of the mover. So a claim either comes first, and the move
 and is told the new group: there is never an owner in each. `origin` is where the tables of before the move still lie;
 the next owner removes them after it has opened the new ones, and no other move begins before.
 
-A group that has neither shards nor the seat can be retired. Its row stays, so that no other one gets its number.
+A group that has neither shards nor the catalog database can be retired. Its row stays, so that no other one gets its
+number.
 """
 
 from collections.abc import Callable
@@ -23,11 +24,11 @@ from typing import NamedTuple, TypeVar
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8
 
-from leveret.cluster.catalog.database import SeatSession, seat_of
-from leveret.cluster.catalog.database_move import move_seat
+from leveret.cluster.catalog.database import CatalogSession, catalog_database_of
+from leveret.cluster.catalog.database_move import move_catalog_database
 from leveret.cluster.catalog.postgres_log import CREATE as CATALOG
 from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed, StoreUnreachable, TooMany
-from leveret.storage.journal.postgres.session import Run, Session
+from leveret.storage.journal.postgres.session import PostgresSession, Run
 from leveret.storage.journal.postgres.table import Unknown
 from leveret.storage.store_url import is_url
 
@@ -75,21 +76,21 @@ HAS = "select to_regclass('leveret_home') is not null, to_regclass('leveret_shar
 Answer = TypeVar("Answer")
 
 
-class Group(NamedTuple):
+class ShardGroup(NamedTuple):
     """A database that has shards."""
 
     number: int
     url: str
 
 
-class Home(NamedTuple):
+class ShardLocation(NamedTuple):
     """Where a shard is, and where else tables of it lie that are not needed."""
 
-    group: Group
-    origin: Group | None
+    group: ShardGroup
+    origin: ShardGroup | None
 
 
-class Facts(NamedTuple):
+class GroupFacts(NamedTuple):
     """What a database says of itself."""
 
     version: int
@@ -107,23 +108,23 @@ class ShardGroups:
 
     def __init__(self, store: str, cluster: str) -> None:
         """Those whose group 0 is a store; connections are made when they are needed."""
-        self._first = Group(0, store)
+        self._first = ShardGroup(0, store)
         self._cluster = cluster
-        self._session = SeatSession(store, TIMEOUT_MS)
+        self._session = CatalogSession(store, TIMEOUT_MS)
         self._created = False
 
     def close(self) -> None:
         """End the connection."""
         self._session.end()
 
-    def claim(self, shard: int, epoch: int) -> Home | None:
+    def claim(self, shard: int, epoch: int) -> ShardLocation | None:
         """Where a shard is for its owner at an epoch; None: another node has claimed it at a higher one."""
         values = {"shard": Int8(shard), "epoch": Int8(epoch)}
 
-        def claim(run: Run) -> Home | None:
+        def claim(run: Run) -> ShardLocation | None:
             rows = run(CLAIM, values)[1]
             groups = {group.number: group for group in self._rows(run)}
-            return Home(groups[rows[0][0]], groups.get(rows[0][1])) if rows else None
+            return ShardLocation(groups[rows[0][0]], groups.get(rows[0][1])) if rows else None
 
         return self._done(claim)
 
@@ -136,57 +137,57 @@ class ShardGroups:
         """Nothing of a shard lies in its origin any more."""
         self._done(lambda run: run(SWEPT, {"shard": Int8(shard), "epoch": Int8(epoch)}))
 
-    def all(self) -> list[Group]:
+    def all(self) -> list[ShardGroup]:
         """All of them, by number."""
         return self._done(self._all)
 
-    def _all(self, run: Run) -> list[Group]:
+    def _all(self, run: Run) -> list[ShardGroup]:
         return [group for group in self._rows(run) if not group.url.startswith(RETIRED)]
 
-    def _rows(self, run: Run) -> list[Group]:
+    def _rows(self, run: Run) -> list[ShardGroup]:
         """All that there ever were."""
-        found = [Group(*row) for row in run(ALL, {})[1]]
+        found = [ShardGroup(*row) for row in run(ALL, {})[1]]
         return found if found and not found[0].number else [self._first, *found]
 
     def places(self) -> dict[int, int]:
         """The group of each shard that was ever taken over."""
         return self._done(lambda run: dict(run(PLACES, {"id": Int8(0)})[1]))
 
-    def seat(self) -> int:
+    def catalog_database(self) -> int:
         """The number of the group that has the definitions, and what is said here."""
 
-        def seat(run: Run) -> int:
+        def catalog_database(run: Run) -> int:
             self._all(run)  # which is only there
             number: int = run(MARKED, {})[1][0][1]
             return number
 
-        return self._done(seat)
+        return self._done(catalog_database)
 
-    def move_seat(self, number: int) -> None:
+    def move_catalog_database(self, number: int) -> None:
         """Let another group have the definitions, and what is said here."""
         groups = {group.number: group for group in self.all()}
         if number not in groups:
             raise NotFound(f"there is no group {number}: see `leveret cluster status`, or add it")
-        if number == self.seat():
+        if number == self.catalog_database():
             raise PreconditionFailed(f"group {number} has the definitions already")
-        first = groups.get(0, Group(0, f"{RETIRED}0")).url
+        first = groups.get(0, ShardGroup(0, f"{RETIRED}0")).url
         if 0 in groups:
             check_url(first)  # so that it can be recorded
         _check_free(facts_of(groups[number].url), self._cluster, number)
         try:
             lock, *creates = CATALOG
-            move_seat(self._session, groups[number].url, first, (lock, LOCK), (*creates, *CREATE))
+            move_catalog_database(self._session, groups[number].url, first, (lock, LOCK), (*creates, *CREATE))
         except Unknown as unknown:
             raise StoreUnreachable(
                 f"PostgreSQL does not answer: {unknown}; see `leveret cluster status`, then try again"
             ) from unknown
 
-    def add(self, url: str) -> Group:
+    def add(self, url: str) -> ShardGroup:
         """Record a group, and mark its database as one; once more is no error."""
         check_url(url)
         facts = facts_of(url)
 
-        def add(run: Run) -> Group:
+        def add(run: Run) -> ShardGroup:
             run(LOCK, None)
             known = self._rows(run)
             found = next((group for group in known if group.number and group.url == url), None)
@@ -194,7 +195,7 @@ class ShardGroups:
             if found is None:
                 if len(known) >= GROUPS_MAX:
                     raise TooMany(f"a cluster has at most {GROUPS_MAX} groups")
-                found = Group(known[-1].number + 1, url)
+                found = ShardGroup(known[-1].number + 1, url)
                 run(ADD, {"id": Int8(found.number), "url": url})
             return found
 
@@ -239,31 +240,31 @@ class ShardGroups:
 def shards_of(store: str) -> dict[int, str]:
     """The URL of the database that has each shard, for those who only read; one broker alone has one shard."""
     try:
-        own, homes = _own_shards(store), _homes(store, seat_of(store, TIMEOUT_MS))
+        own, locations = _own_shards(store), _locations(store, catalog_database_of(store, TIMEOUT_MS))
     except Unknown as unknown:
         raise StoreUnreachable(f"PostgreSQL does not answer: {unknown}; try again later") from unknown
     facts = facts_of(store)
-    if not homes and facts.number:
+    if not locations and facts.number:
         raise PreconditionFailed(
             f"the store is group {facts.number} of the cluster '{facts.cluster}', which knows nothing of the others: "
             "give the store that the nodes are started with"
         )
-    if not own and not homes:
+    if not own and not locations:
         raise NotFound("the database has no journal of a broker: give the store that the servers are started with")
-    return own | homes
+    return own | locations
 
 
 def _own_shards(store: str) -> dict[int, str]:
     """The shards in one database."""
-    with closing(Session(store, TIMEOUT_MS)) as session:
+    with closing(PostgresSession(store, TIMEOUT_MS)) as session:
         has_shards = session.run(HAS)[1][0][1]
         numbers = session.run("select id from leveret_shard order by id")[1] if has_shards else []
         return {number: store for (number,) in numbers}
 
 
-def _homes(store: str, seat: str) -> dict[int, str]:
-    """What the seat of a cluster says of its shards; group 0 is at `store` unless it says otherwise."""
-    with closing(Session(seat, TIMEOUT_MS)) as session:
+def _locations(store: str, catalog_database: str) -> dict[int, str]:
+    """What the catalog database of a cluster says of its shards; group 0 is at `store` unless it says otherwise."""
+    with closing(PostgresSession(catalog_database, TIMEOUT_MS)) as session:
         if not session.run(HAS)[1][0][0]:
             return {}
         urls: dict[int, str] = {0: store, **dict(session.run(ALL, {})[1])}
@@ -276,20 +277,20 @@ def check_url(url: str) -> None:
         raise InvalidArgument(
             f"a group is a URL such as postgresql://user@host/database, of {URL_CHARACTERS_MAX} characters at most"
         )
-    Session(url, TIMEOUT_MS)  # raises for what cannot be read
+    PostgresSession(url, TIMEOUT_MS)  # raises for what cannot be read
     if any(conninfo_to_dict(url).get(name) for name in PASSWORDS):
         raise InvalidArgument("the URL of a group has no password: give it to every node by PGPASSFILE or PGPASSWORD")
 
 
-def facts_of(url: str) -> Facts:
+def facts_of(url: str) -> GroupFacts:
     """Ask a database what it is; StoreUnreachable: it cannot be reached from here."""
-    session = Session(url, TIMEOUT_MS)
+    session = PostgresSession(url, TIMEOUT_MS)
     try:
         version, standbys, marked, has_shards = session.run(FACTS)[1][0]
         marks = session.run(MARKED, {})[1] if marked else []
         shards = session.run("select count(*) from leveret_shard")[1][0][0] if has_shards else 0
         cluster, number = marks[0] if marks else (None, 0)
-        return Facts(version, standbys, cluster, number, shards)
+        return GroupFacts(version, standbys, cluster, number, shards)
     except Unknown as unknown:
         raise StoreUnreachable(f"the database of the group cannot be reached: {unknown}") from unknown
     finally:
@@ -307,7 +308,7 @@ def check_store(url: str, cluster: str) -> None:
 
 def mark(url: str, cluster: str, number: int) -> None:
     """Let a database know which group it is."""
-    session = Session(url, TIMEOUT_MS)
+    session = PostgresSession(url, TIMEOUT_MS)
     try:
         session.transact(lambda run: [run(each, None) for each in (LOCK, CREATE_MARK)])
         session.run(MARK, {"cluster": cluster, "number": Int8(number)})
@@ -320,7 +321,7 @@ def mark(url: str, cluster: str, number: int) -> None:
         raise PreconditionFailed(f"the database has become group {marked[1]} of '{marked[0]}' meanwhile")
 
 
-def _check_free(facts: Facts, cluster: str, number: int) -> None:
+def _check_free(facts: GroupFacts, cluster: str, number: int) -> None:
     """Refuse a database with messages of another owner, or that is another group of this cluster."""
     if facts.cluster is None and facts.shards:
         raise PreconditionFailed("the database has the messages of a broker: give one that is empty")

@@ -15,14 +15,14 @@ from leveret.cluster.shards.shard import Shard
 from leveret.core.errors import Fenced, JournalFailed, LeveretError
 from leveret.embedded.broker import Broker, open
 from leveret.observability.logs import Log
-from leveret.protocols.amqp.limits import Limits
+from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.protocols.amqp.server import AmqpServer
-from leveret.protocols.net.admission import Admission
+from leveret.protocols.net.admission import ConnectionBudget
 from leveret.runtime.threads import Threads
 from leveret.security.access import Access
 from leveret.storage.journal.postgres.store import TableStore
 
-NO_SOCKETS = Admission(0, 0, 0)  # a client of a shard was let in by a front
+NO_SOCKETS = ConnectionBudget(0, 0, 0)  # a client of a shard was let in by a proxy
 
 THREADS_MAX = 16
 """Shards that are opened, closed or looked at at the same time; with more, what waits would hold up what works."""
@@ -45,7 +45,7 @@ class Hosting:
         self,
         node: Node,
         access: Access,
-        limits: Limits,
+        limits: AmqpLimits,
         open_at: Callable[[int, int], Broker],
         fenced: Callable[[int], None],
         furnish: Furnish = bare,
@@ -68,17 +68,17 @@ class Hosting:
         self._local: Served | None = self._prepare(LOCAL + node.name, open(), 0)
         node.serve(self._shard(LOCAL + node.name, self._local))
 
-    def _prepare(self, home: str, broker: Broker, epoch: int) -> Served:
+    def _prepare(self, shard_id: str, broker: Broker, epoch: int) -> Served:
         """Make a broker that is open ready to be served."""
-        self._node.prepare(home, broker.guard.core)
-        with broker.guard as core:
+        self._node.prepare(shard_id, broker.runtime.core)
+        with broker.runtime as core:
             handover.unpack(core)
-            server = AmqpServer(broker.guard, self._access, self._limits, NO_SOCKETS)
-            broker.guard.on_durable(server.durable)
+            server = AmqpServer(broker.runtime, self._access, self._limits, NO_SOCKETS)
+            broker.runtime.on_durable(server.durable)
         return Served(broker, server, epoch)
 
-    def _shard(self, home: str, served: Served) -> Shard:
-        return Shard(home, served.server.hub, self._furnish(home, served.broker))
+    def _shard(self, shard_id: str, served: Served) -> Shard:
+        return Shard(shard_id, served.server.hub, self._furnish(shard_id, served.broker))
 
     # For the coordinator
 
@@ -89,11 +89,11 @@ class Hosting:
             broker = await self._opened(shard, epoch)
         except Fenced:
             return False
-        store = broker.guard.store
+        store = broker.runtime.store
         assert store is not None, "a shard is in a database"
 
         def failed(error: JournalFailed) -> None:
-            broker.guard.fail(error)
+            broker.runtime.fail(error)
             loop.call_soon_threadsafe(self._failed, shard, error)
 
         store.commit.on_failure = failed
@@ -121,7 +121,7 @@ class Hosting:
 
     def troubles(self) -> dict[int, str | None]:
         """The shards that are open, each with the reason why its database does not take what is sent, if so."""
-        stores = {shard: served.broker.guard.store for shard, served in self._served.items()}
+        stores = {shard: served.broker.runtime.store for shard, served in self._served.items()}
         return {shard: None if store is None else store.trouble for shard, store in stores.items()}
 
     async def check(self, shard: int, epoch: int) -> bool:
@@ -129,7 +129,7 @@ class Hosting:
         served = self._served.get(shard)
         if served is None or served.epoch != epoch:
             return False
-        store = served.broker.guard.store
+        store = served.broker.runtime.store
         assert isinstance(store, TableStore), "a shard is in a database"
         return await self._threads.run(store.is_owner)
 
@@ -151,8 +151,8 @@ class Hosting:
         Once more is no error.
         """
         for served in self._served.values():
-            if served.broker.guard.store is not None:
-                served.broker.guard.store.hurry()
+            if served.broker.runtime.store is not None:
+                served.broker.runtime.store.hurry()
         failed: list[JournalFailed] = []
         for shard in list(self._served):
             try:
@@ -187,15 +187,16 @@ class Hosting:
 
     async def _end(self, served: Served) -> None:
         await served.server.end()
-        # The frames that it writes while it is closed concern no client; what was told before has its turn first.
-        served.broker.guard.on_durable(lambda frame: None)
+        # The commit batches that it writes while it is closed concern no client; what was told before has its turn
+        # first.
+        served.broker.runtime.on_durable(lambda frame: None)
         await asyncio.sleep(0)
         await self._threads.run(served.broker.close)
 
 
 def _pack(broker: Broker) -> None:
     """Let the next owner have what is in memory only; if that cannot be, a shard moves without it."""
-    with suppress(LeveretError), broker.guard as core:
+    with suppress(LeveretError), broker.runtime as core:
         handover.pack(core)
 
 

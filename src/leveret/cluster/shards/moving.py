@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from leveret.cluster.shards.groups import Group, Home, ShardGroups
+from leveret.cluster.shards.groups import ShardGroup, ShardGroups, ShardLocation
 from leveret.core.errors import Fenced, LeveretError, NotFound, PreconditionFailed, ResourceLocked, Unreachable
 from leveret.embedded.broker import Broker
 from leveret.observability.logs import Log
@@ -26,7 +26,7 @@ LOG = Log("node")
 class Claimed:
     """A shard that this node has taken over."""
 
-    home: Home
+    shard_id: ShardLocation
     epoch: int
 
 
@@ -35,7 +35,7 @@ class Move:
     """A shard on its way."""
 
     copy: ShardCopy
-    target: Group
+    target: ShardGroup
     epoch: int
     done: asyncio.Future[None]
     prepared: bool = False
@@ -48,9 +48,9 @@ class Moving:
     def __init__(self, node: str, groups: ShardGroups, open_in: Callable[[str, int, int], Broker]) -> None:
         """`open_in` opens a shard of the database at a URL, at an epoch."""
         self.groups = groups
-        self.known: dict[int, Group] = {}
+        self.known: dict[int, ShardGroup] = {}
         """The groups that this node has heard of."""
-        self.seat = 0
+        self.catalog_database = 0
         """The one that has the definitions."""
         self.retake: Callable[[int], None] = lambda shard: None
         """Lets go of a shard, to take it over again."""
@@ -64,7 +64,7 @@ class Moving:
     async def learn(self) -> None:
         """Hear of all groups."""
         self.known = {group.number: group for group in await asyncio.to_thread(self.groups.all)}
-        self.seat = await asyncio.to_thread(self.groups.seat)
+        self.catalog_database = await asyncio.to_thread(self.groups.catalog_database)
 
     async def close(self) -> None:
         """Give up what is under way."""
@@ -77,25 +77,25 @@ class Moving:
 
     def open_at(self, shard: int, epoch: int) -> Broker:
         """Take over a shard where it is; in a thread of its own."""
-        home = self.groups.claim(shard, epoch)
-        if home is None:
+        shard_id = self.groups.claim(shard, epoch)
+        if shard_id is None:
             raise Fenced(f"another node has claimed shard {shard} at a higher epoch than {epoch}")
-        broker = self._open_in(home.group.url, shard, epoch)
-        self._loop.call_soon_threadsafe(self._opened, shard, Claimed(home, epoch))
+        broker = self._open_in(shard_id.group.url, shard, epoch)
+        self._loop.call_soon_threadsafe(self._opened, shard, Claimed(shard_id, epoch))
         return broker
 
     def _opened(self, shard: int, claimed: Claimed) -> None:
         self._claimed[shard] = claimed
-        self.known.setdefault(claimed.home.group.number, claimed.home.group)
-        if claimed.home.origin is not None:
-            task = self._loop.create_task(self._sweep(shard, claimed, claimed.home.origin))
+        self.known.setdefault(claimed.shard_id.group.number, claimed.shard_id.group)
+        if claimed.shard_id.origin is not None:
+            task = self._loop.create_task(self._sweep(shard, claimed, claimed.shard_id.origin))
             self._sweeps.add(task)
             task.add_done_callback(self._sweeps.discard)
 
     def group_of(self, shard: int) -> int | None:
         """The group that a shard was in when this node took it over."""
         claimed = self._claimed.get(shard)
-        return None if claimed is None else claimed.home.group.number
+        return None if claimed is None else claimed.shard_id.group.number
 
     # Moving
 
@@ -107,14 +107,14 @@ class Moving:
             raise NotFound(f"there is no group {number}: see `leveret cluster status`, or add it")
         if claimed is None:
             raise Unreachable(f"shard {shard} is not on node '{self._node}': try again")
-        if claimed.home.group.number == number:
+        if claimed.shard_id.group.number == number:
             raise PreconditionFailed(f"shard {shard} is in group {number}")
-        if claimed.home.origin is not None:
-            origin = claimed.home.origin.number
+        if claimed.shard_id.origin is not None:
+            origin = claimed.shard_id.origin.number
             raise ResourceLocked(f"what shard {shard} left in group {origin} is not removed yet: try again in a moment")
         if self._moves:
             raise ResourceLocked(f"node '{self._node}' moves shard {next(iter(self._moves))}: try again in a moment")
-        copy = ShardCopy(claimed.home.group.url, target.url, shard, self._node, claimed.epoch)
+        copy = ShardCopy(claimed.shard_id.group.url, target.url, shard, self._node, claimed.epoch)
         move = self._moves[shard] = Move(copy, target, claimed.epoch, self._loop.create_future())
         LOG.info("shard moves", shard=shard, group=number)
         try:
@@ -165,7 +165,7 @@ class Moving:
         if not self.groups.switch(shard, move.epoch, move.target.number):
             raise Fenced(f"shard {shard} has another owner by now: move it again")
 
-    async def _sweep(self, shard: int, claimed: Claimed, origin: Group) -> None:
+    async def _sweep(self, shard: int, claimed: Claimed, origin: ShardGroup) -> None:
         """Remove what a shard of this node has left in another group, with as many attempts as it takes."""
         while self._claimed.get(shard) is claimed:
             try:
@@ -177,5 +177,5 @@ class Moving:
                 LOG.warning("old tables of a shard not removed", shard=shard, group=origin.number, reason=error)
                 await asyncio.sleep(SWEEP_RETRY_S)
             else:
-                self._claimed[shard] = Claimed(Home(claimed.home.group, None), claimed.epoch)
+                self._claimed[shard] = Claimed(ShardLocation(claimed.shard_id.group, None), claimed.epoch)
                 return

@@ -1,8 +1,8 @@
 """A dead letter on its way to queues of other shards, a message that is moved to one of them, or a row of a sink.
 
 In the outbox of its shard it is a message with one more header, which names the virtual host; a row has another one, in
-JSON, for what its receivers decide by. Letters that are alike but for their bodies, as rows are, share an envelope: it
-is read, routed and sent once for all of them.
+JSON, for what its receivers decide by. Outbox messages that are alike but for their bodies, as rows are, share
+metadata: it is read, routed and sent once for all of them.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ FLAGS_AT = 12  # in a content header: what is before it differs with the size of
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Envelope:
-    """All that a letter is, but for its name and its body.
+class MessageMetadata:
+    """All that an outbox message is, but for its name and its body.
 
     One that is `moved` did not die: it goes to its queue whatever its history is, and waits until that has room. One
     that is `sent` was not published before: it waits, too, has times, and a key if it is not to be published twice.
@@ -77,45 +77,45 @@ class Envelope:
         return route_of(self.exchange, self.routing_key)
 
 
-class Letter(NamedTuple):
-    """One letter; its receivers know it by its name when it comes again."""
+class OutboxMessage(NamedTuple):
+    """One outbox message; its receivers know it by its name when it comes again."""
 
     name: str
-    envelope: Envelope
+    metadata: MessageMetadata
     body: bytes
 
 
 def addressed(
     properties: Properties, vhost: str, moved: bool = False, sent: Mapping[str, Any] | None = None
 ) -> Properties:
-    """The properties of a letter in the outbox, whatever its publisher made up; `sent` is what is told of a row."""
+    """The properties of a message in the outbox, whatever its publisher made up; `sent` is what is told of a row."""
     headers = {name: value for name, value in (properties.headers or {}).items() if name not in (MOVED, SENT)}
     more = {ADDRESS: vhost, **({MOVED: True} if moved else {}), **({} if sent is None else {SENT: json.dumps(sent)})}
     return replace(properties, headers={**headers, **more})
 
 
-def name_of(home: str, tag: int, message: Message) -> str:
+def name_of(shard_id: str, tag: int, message: Message) -> str:
     """The name of a message of the outbox of a shard; `tag` is that of its broker."""
-    return f"{home}/{format_id(tag, message.seq)}"
+    return f"{shard_id}/{format_id(tag, message.seq)}"
 
 
-class Envelopes:
-    """The envelopes of some messages of an outbox."""
+class MetadataCache:
+    """The metadata of some messages of an outbox."""
 
     def __init__(self) -> None:
         """None yet."""
-        self._known: dict[tuple[bytes, bytes, int, int], Envelope] = {}
+        self._known: dict[tuple[bytes, bytes, int, int], MessageMetadata] = {}
 
-    def of(self, message: Message) -> Envelope:
+    def of(self, message: Message) -> MessageMetadata:
         """That of a message; messages that are alike but for their bodies have the same one."""
         alike = message.route, message.header[FLAGS_AT:], message.priority, message.flags & PERSISTENT
         found = self._known.get(alike)
         if found is None:
-            found = self._known[alike] = _envelope(message)
+            found = self._known[alike] = _metadata_of(message)
         return found
 
 
-def _envelope(message: Message) -> Envelope:
+def _metadata_of(message: Message) -> MessageMetadata:
     properties = message.properties
     headers = dict(properties.headers or {})
     vhost, moved = str(headers.pop(ADDRESS)), bool(headers.pop(MOVED, False))
@@ -123,7 +123,7 @@ def _envelope(message: Message) -> Envelope:
     if sent is not None:
         headers.pop("BCC", None)  # the keys are told beside it
     carried = replace(properties, headers=headers or None)
-    return Envelope(
+    return MessageMetadata(
         vhost=vhost,
         exchange=message.exchange,
         routing_key=message.routing_key,
@@ -137,39 +137,39 @@ def _envelope(message: Message) -> Envelope:
     )
 
 
-def targets(core: Broker, envelope: Envelope, only: str = "") -> list[Queue]:
-    """The queues of a shard that the exchange of a letter leads to; `only`: not to others than this."""
-    home = core.topology.vhosts.get(envelope.vhost)
-    if home is None or envelope.exchange not in home.exchanges:
+def targets(core: Broker, metadata: MessageMetadata, only: str = "") -> list[Queue]:
+    """The queues of a shard that the exchange of an outbox message leads to; `only`: not to others than this."""
+    virtual_host = core.topology.vhosts.get(metadata.vhost)
+    if virtual_host is None or metadata.exchange not in virtual_host.exchanges:
         return []
-    guide = envelope.guide
-    found = home.route(envelope.exchange, envelope.keys, guide.headers)
+    guide = metadata.guide
+    found = virtual_host.route(metadata.exchange, metadata.keys, guide.headers)
     return [queue for queue in found if only in ("", queue.name) and not forms_cycle(guide, queue.name)]
 
 
-def deliver(core: Broker, letter: Letter, queues: list[Queue]) -> None:
-    """Give a letter to its targets, unless they had it before.
+def deliver(core: Broker, message: OutboxMessage, queues: list[Queue]) -> None:
+    """Give an outbox message to its targets, unless they had it before.
 
     No publisher can be told that a dead letter is refused: as in one broker it is dropped where it is. QueueFull: it
     did not die, and is to be brought again.
     """
-    envelope, size_bytes = letter.envelope, len(letter.body)
-    key = bytes.fromhex(envelope.key) or digest(letter.name)
+    metadata, size_bytes = message.metadata, len(message.body)
+    key = bytes.fromhex(metadata.key) or digest(message.name)
     found = [queue for queue in queues if _fits(queue, size_bytes) and queue.duplicate_of(key) is None]
-    if (envelope.sent or envelope.moved) and any(_is_full(queue, size_bytes) for queue in found):
-        raise _full(envelope)
+    if (metadata.sent or metadata.moved) and any(_is_full(queue, size_bytes) for queue in found):
+        raise _full(metadata)
     if not found:
         return
-    wire, header_len = rejoined(envelope.header, letter.body), len(envelope.header)
+    wire, header_len = rejoined(metadata.header, message.body), len(metadata.header)
     plain = [queue for queue in found if queue.recorder is None]
     for each in (plain, *([queue] for queue in found if queue.recorder is not None)):
         with suppress(InvalidArgument, TooMany):  # a stream may refuse what its headers ask for
-            core.publish(each, envelope.route, wire, header_len, key=key, **envelope.options)
+            core.publish(each, metadata.route, wire, header_len, key=key, **metadata.options)
 
 
-def _full(envelope: Envelope) -> QueueFull:
-    """That a letter waits."""
-    return QueueFull(f"a queue for '{envelope.routing_key}' is at its limit: what did not die waits for room")
+def _full(metadata: MessageMetadata) -> QueueFull:
+    """That an outbox message waits."""
+    return QueueFull(f"a queue for '{metadata.routing_key}' is at its limit: what did not die waits for room")
 
 
 def _is_full(queue: Queue, size_bytes: int) -> bool:

@@ -1,4 +1,4 @@
-"""Where notices may go: an address is looked at when it is connected to, whatever its name meant before.
+"""Where notifications may go: an address is looked at when it is connected to, whatever its name meant before.
 
     by TLS           anywhere but the addresses below
     without TLS      this machine only, unless the option alerts_plain_remote allows the rest
@@ -21,11 +21,11 @@ TLS_BY_SCHEME = {"https": True, "http": False}
 DEFAULT_PORTS = {True: 443, False: 80}
 
 
-class Refused(OSError):
+class AddressRefused(OSError):
     """An address that must not be connected to."""
 
 
-class Endpoint(NamedTuple):
+class WebhookEndpoint(NamedTuple):
     """What a URL says."""
 
     tls: bool
@@ -40,7 +40,7 @@ class Endpoint(NamedTuple):
         return f"{'https' if self.tls else 'http'}://{host}:{self.port}/..."
 
 
-def endpoint_of(url: str) -> Endpoint:
+def endpoint_of(url: str) -> WebhookEndpoint:
     """A URL taken apart, or refused."""
     if len(url) > URL_CHARS_MAX or not url.isascii() or not url.isprintable() or " " in url:
         raise InvalidArgument(f"the URL of a receiver has at most {URL_CHARS_MAX} plain characters: correct it")
@@ -55,7 +55,9 @@ def endpoint_of(url: str) -> Endpoint:
         raise InvalidArgument("the URL of a receiver has no user and password: put them into its authorization")
     tls = TLS_BY_SCHEME[parts.scheme]
     path = parts.path or "/"
-    return Endpoint(tls, parts.hostname, port or DEFAULT_PORTS[tls], f"{path}?{parts.query}" if parts.query else path)
+    return WebhookEndpoint(
+        tls, parts.hostname, port or DEFAULT_PORTS[tls], f"{path}?{parts.query}" if parts.query else path
+    )
 
 
 def check_plain(host: str, tls: bool, plain_remote: bool) -> None:
@@ -79,7 +81,7 @@ def connect(host: str, port: int, timeout_s: float, tls: bool, plain_remote: boo
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     allowed = [row for row in found if allows(str(row[4][0]), tls, plain_remote)]
     if not allowed:
-        raise Refused(f"{host} is at an address that must not be connected to: see docs/alerts.md")
+        raise AddressRefused(f"{host} is at an address that must not be connected to: see docs/alerts.md")
     problem: OSError | None = None
     for family, kind, protocol, _, address in allowed:
         connection = socket.socket(family, kind, protocol)

@@ -9,7 +9,7 @@ from leveret.core.errors import NotFound, PreconditionFailed, TooMany
 from leveret.observability.alerting.engine import Key
 from leveret.observability.alerting.fields import Row
 from leveret.observability.alerting.receivers import RECEIVERS_MAX, Receiver, restored, with_secrets_of
-from leveret.observability.alerting.rules import DEFAULTS, RULES_MAX, Rule
+from leveret.observability.alerting.rules import DEFAULTS, RULES_MAX, AlertRuleSettings
 from leveret.observability.alerting.silences import SILENCES_MAX, Silence
 
 
@@ -34,7 +34,7 @@ class Book:
         """Read what a core has; `plain_remote` lets receivers elsewhere be told without TLS."""
         self._core = core
         self._plain_remote = plain_remote
-        self._rules = {row.name: row for row in map(Rule.from_dict, self._stored(Kind.ALERT_RULE))}
+        self._rules = {row.name: row for row in map(AlertRuleSettings.from_dict, self._stored(Kind.ALERT_RULE))}
         self._receivers = {row.name: row for row in map(restored, self._stored(Kind.ALERT_RECEIVER))}
         self._silences = {row.name: row for row in map(Silence.from_dict, self._stored(Kind.ALERT_SILENCE))}
 
@@ -50,21 +50,21 @@ class Book:
 
     # Rules
 
-    def rules(self) -> list[Rule]:
+    def rules(self) -> list[AlertRuleSettings]:
         """Every rule, by name."""
         return [rule for _, rule in sorted({**DEFAULTS, **self._rules}.items())]
 
-    def rule(self, name: str) -> Rule:
+    def rule(self, name: str) -> AlertRuleSettings:
         """The rule of that name."""
         return _found("rule", name, {**DEFAULTS, **self._rules})
 
-    def changed_rules(self) -> list[Rule]:
+    def changed_rules(self) -> list[AlertRuleSettings]:
         """Those that are not as they always are."""
         return [rule for _, rule in sorted(self._rules.items())]
 
-    def put_rule(self, row: Row) -> Rule:
+    def put_rule(self, row: Row) -> AlertRuleSettings:
         """Add or replace a rule."""
-        rule = Rule.from_dict(row)
+        rule = AlertRuleSettings.from_dict(row)
         known = rule.name in DEFAULTS or rule.name in self._rules
         _check_room("rules", known, len({**DEFAULTS, **self._rules}), RULES_MAX)
         return self._keep(Kind.ALERT_RULE, self._rules, rule)
@@ -150,7 +150,7 @@ class Book:
 
 
 READERS: dict[Kind, tuple[str, Callable[[dict[str, Any]], Any]]] = {
-    Kind.ALERT_RULE: ("_rules", Rule.from_dict),
+    Kind.ALERT_RULE: ("_rules", AlertRuleSettings.from_dict),
     Kind.ALERT_RECEIVER: ("_receivers", restored),
     Kind.ALERT_SILENCE: ("_silences", Silence.from_dict),
 }

@@ -12,7 +12,7 @@ A turn is one look at all queues: `judge` for each rule and queue that may matte
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from leveret.observability.alerting.rules import Rule
+from leveret.observability.alerting.rules import AlertRuleSettings
 
 ALERTS_MAX = 5_000  # known at the same time: more cannot be read
 PENDING, FIRING, RESOLVED = "pending", "firing", "resolved"
@@ -26,7 +26,7 @@ class Alert:
 
     __slots__ = ("fired_ms", "key", "rule", "seen", "since_ms", "state", "value", "worst")
 
-    def __init__(self, key: Key, rule: Rule, since_ms: int, value: float) -> None:
+    def __init__(self, key: Key, rule: AlertRuleSettings, since_ms: int, value: float) -> None:
         """Begin as pending."""
         self.key = key
         self.rule = rule
@@ -55,7 +55,7 @@ class Alert:
         }
 
 
-class Event(NamedTuple):
+class AlertEvent(NamedTuple):
     """Something that changed: an alert that is firing from now on, or no longer."""
 
     state: str
@@ -63,7 +63,7 @@ class Event(NamedTuple):
     alert: Alert
 
 
-class Engine:
+class AlertEngine:
     """Every alert that is known."""
 
     def __init__(self) -> None:
@@ -71,17 +71,17 @@ class Engine:
         self.alerts: dict[Key, Alert] = {}
         self.left_out = 0
         """How many more there were in the last turn than can be kept."""
-        self._events: list[Event] = []
+        self._events: list[AlertEvent] = []
         self._turn = 1
         self._left_out = 0
 
-    def restore(self, rule: Rule, vhost: str, queue: str, since_ms: int, value: float) -> None:
+    def restore(self, rule: AlertRuleSettings, vhost: str, queue: str, since_ms: int, value: float) -> None:
         """An alert was firing when the last process ended: it is not news if it still is."""
         alert = Alert((rule.name, vhost, queue), rule, since_ms, value)
         alert.state, alert.fired_ms = FIRING, since_ms
         self._keep(alert)
 
-    def judge(self, rule: Rule, vhost: str, queue: str, value: float, now_ms: int) -> None:
+    def judge(self, rule: AlertRuleSettings, vhost: str, queue: str, value: float, now_ms: int) -> None:
         """Hold the figure of a queue against a rule."""
         key = (rule.name, vhost, queue)
         alert = self.alerts.get(key)
@@ -97,9 +97,9 @@ class Engine:
         alert.worst = max(alert.worst, value)
         if alert.state == PENDING and now_ms - alert.since_ms >= rule.for_s * 1_000:
             alert.state, alert.fired_ms = FIRING, now_ms
-            self._events.append(Event(FIRING, now_ms, alert))
+            self._events.append(AlertEvent(FIRING, now_ms, alert))
 
-    def finish(self, now_ms: int, moved: Callable[[str, str], bool] = lambda vhost, queue: False) -> list[Event]:
+    def finish(self, now_ms: int, moved: Callable[[str, str], bool] = lambda vhost, queue: False) -> list[AlertEvent]:
         """End a turn: what was not seen in it is over. Gives all that changed since the last one ended.
 
         `moved` says whether another node has a queue: that it is not seen here does not mean that it is well.
@@ -108,7 +108,7 @@ class Engine:
             del self.alerts[alert.key]
             if alert.state == FIRING and not moved(*alert.key[1:]):
                 alert.state = RESOLVED
-                self._events.append(Event(RESOLVED, now_ms, alert))
+                self._events.append(AlertEvent(RESOLVED, now_ms, alert))
         self.left_out, self._left_out = self._left_out, 0
         self._turn += 1
         events, self._events = self._events, []

@@ -19,7 +19,7 @@ NAME = "alerts"
 LOG = Log("alerts")
 
 
-class History:
+class AlertHistory:
     """The events of one server."""
 
     def __init__(self, directory: str | None = None, *, file_bytes_max: int = FILE_BYTES_MAX) -> None:
@@ -52,7 +52,7 @@ class History:
         return {key: row for key, row in last.items() if row["event"] == FIRING}
 
     def told(self) -> dict[tuple[str, str], int]:
-        """The time of the last notice about a rule that a receiver took, by receiver and rule."""
+        """The time of the last notification about a rule that a receiver took, by receiver and rule."""
         return {
             (str(row.get("receiver")), str(row.get("rule"))): row["notice_ms"]
             for row in self._events

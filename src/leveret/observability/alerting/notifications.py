@@ -1,6 +1,6 @@
 """Who is told what, and when: the alerts of one rule for one receiver are one group. Time is an argument.
 
-something began or ended   -> told at once, but not before group_s after the last notice of the group
+something began or ended   -> told at once, but not before group_s after the last notification of the group
 nothing new, still firing  -> told again after repeat_s
 silenced                   -> told nothing of it; after the silence, that it still is so, or to who was told before
                               that it was so, that it has ended
@@ -11,20 +11,20 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from leveret.observability.alerting.engine import FIRING, RESOLVED, Alert, Event, Key, worst_first
+from leveret.observability.alerting.engine import FIRING, RESOLVED, Alert, AlertEvent, Key, worst_first
 from leveret.observability.alerting.receivers import Receiver
-from leveret.observability.alerting.rules import Rule
+from leveret.observability.alerting.rules import AlertRuleSettings
 
 TEST = "test"
 
 IsSilenced = Callable[[Key], bool]
 
 
-class Notice(NamedTuple):
+class Notification(NamedTuple):
     """What one receiver is told about one rule."""
 
     receiver: Receiver
-    rule: Rule
+    rule: AlertRuleSettings
     at_ms: int
     firing: tuple[Alert, ...]
     resolved: tuple[Alert, ...]
@@ -37,7 +37,7 @@ class Notice(NamedTuple):
 
 
 @dataclass(slots=True)
-class Group:
+class NotificationGroup:
     """What a receiver knows about a rule."""
 
     told: set[Key] = field(default_factory=set)
@@ -49,17 +49,17 @@ class Group:
     sent_ms: int | None = None
 
 
-class Notices:
+class Notifications:
     """Every group."""
 
     def __init__(self) -> None:
         """No receiver was told anything yet."""
-        self._groups: dict[str, dict[str, Group]] = {}
+        self._groups: dict[str, dict[str, NotificationGroup]] = {}
         """By receiver and rule."""
 
     def restore(self, receiver: str, rule: str, alerts: Iterable[Alert], sent_ms: int) -> None:
         """A receiver was told about these alerts by the last process."""
-        group = self._groups.setdefault(receiver, {}).setdefault(rule, Group())
+        group = self._groups.setdefault(receiver, {}).setdefault(rule, NotificationGroup())
         group.told = {alert.key for alert in alerts if alert.fired_ms <= sent_ms}
         group.sent_ms = sent_ms
 
@@ -67,16 +67,16 @@ class Notices:
         self,
         receivers: list[Receiver],
         firing: Iterable[Alert],
-        events: Iterable[Event],
+        events: Iterable[AlertEvent],
         now_ms: int,
         is_silenced: IsSilenced,
-    ) -> list[Notice]:
-        """The notices to send now."""
+    ) -> list[Notification]:
+        """The notifications to send now."""
         current = by_rule(firing)
         self._end(by_rule(event.alert for event in events if event.state == RESOLVED))
         names = {receiver.name for receiver in receivers}
         self._groups = {name: groups for name, groups in self._groups.items() if name in names}
-        return [notice for each in receivers for notice in self._for(each, current, now_ms, is_silenced)]
+        return [notification for each in receivers for notification in self._for(each, current, now_ms, is_silenced)]
 
     def _end(self, over: dict[str, list[Alert]]) -> None:
         """Note what is over in the groups that were told about it."""
@@ -86,17 +86,17 @@ class Notices:
 
     def _for(
         self, receiver: Receiver, firing: dict[str, list[Alert]], now_ms: int, is_silenced: IsSilenced
-    ) -> Iterator[Notice]:
+    ) -> Iterator[Notification]:
         """What one receiver is to be told."""
         groups = self._groups.setdefault(receiver.name, {})
         for rule in sorted({*groups, *firing}):
             current = [alert for alert in firing.get(rule, ()) if receiver.wants(alert.rule)]
             if not current and rule not in groups:
                 continue
-            group = groups.setdefault(rule, Group())
-            notice = _notice(receiver, group, current, now_ms, is_silenced)
-            if notice is not None:
-                yield notice
+            group = groups.setdefault(rule, NotificationGroup())
+            notification = _notification(receiver, group, current, now_ms, is_silenced)
+            if notification is not None:
+                yield notification
             if not (group.told or group.ended) and not _waits(receiver.group_s, group, now_ms):
                 del groups[rule]
 
@@ -109,14 +109,14 @@ def by_rule(alerts: Iterable[Alert]) -> dict[str, list[Alert]]:
     return found
 
 
-def _waits(wait_s: int, group: Group, now_ms: int) -> bool:
-    """Whether the last notice of a group is not long enough ago."""
+def _waits(wait_s: int, group: NotificationGroup, now_ms: int) -> bool:
+    """Whether the last notification of a group is not long enough ago."""
     return group.sent_ms is not None and now_ms - group.sent_ms < wait_s * 1_000
 
 
-def _notice(
-    receiver: Receiver, group: Group, current: list[Alert], now_ms: int, is_silenced: IsSilenced
-) -> Notice | None:
+def _notification(
+    receiver: Receiver, group: NotificationGroup, current: list[Alert], now_ms: int, is_silenced: IsSilenced
+) -> Notification | None:
     """What a group is to be told now, if anything."""
     _follow(group, {alert.key for alert in current}, is_silenced)
     heard = [alert for alert in current if not is_silenced(alert.key)]
@@ -131,11 +131,11 @@ def _notice(
     group.sent_ms = now_ms
     resolved = tuple(worst_first(over.values()))
     rule = (heard or list(resolved))[0].rule
-    # As they are now: a notice may be under way for minutes, while its alerts go on.
-    return Notice(receiver, rule, now_ms, tuple(map(copy, worst_first(heard))), resolved)
+    # As they are now: a notification may be under way for minutes, while its alerts go on.
+    return Notification(receiver, rule, now_ms, tuple(map(copy, worst_first(heard))), resolved)
 
 
-def _follow(group: Group, firing: set[Key], is_silenced: IsSilenced) -> None:
+def _follow(group: NotificationGroup, firing: set[Key], is_silenced: IsSilenced) -> None:
     """Let a group know what has begun again before its end was told, is silenced, or concerns another node by now."""
     group.ended = {key: alert for key, alert in group.ended.items() if key not in firing}
     group.told &= firing | group.ended.keys()

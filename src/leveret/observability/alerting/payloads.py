@@ -1,4 +1,4 @@
-"""A notice in the words of each kind of receiver. docs/alerts.md has the body of a webhook.
+"""A notification in the words of each kind of receiver. docs/alerts.md has the body of a webhook.
 
 Names of queues come from clients: nothing in them becomes markup, a header or another line.
 """
@@ -11,10 +11,10 @@ from typing import Any
 
 from leveret.clock import iso_second
 from leveret.observability.alerting.engine import Alert
-from leveret.observability.alerting.notifications import Notice
+from leveret.observability.alerting.notifications import Notification
 
 VERSION = 1
-LISTED_MAX = 50  # alerts that one notice tells about; of the others it tells how many there are
+LISTED_MAX = 50  # alerts that one notification tells about; of the others it tells how many there are
 SHORT_MAX = 10  # and in a chat
 SUBJECT_NAMES_MAX = 3
 NAME_CHARS_MAX = 100
@@ -25,16 +25,16 @@ def time_of(at_ms: int) -> str:
     return iso_second(at_ms // 1_000) + "Z"
 
 
-def webhook(notice: Notice, node: str) -> bytes:
+def webhook(notification: Notification, node: str) -> bytes:
     """The body of a webhook."""
-    rule = notice.rule
-    listed = [_row(alert) for alert in _listed(notice)]
+    rule = notification.rule
+    listed = [_row(alert) for alert in _listed(notification)]
     body = {
         "version": VERSION,
-        "status": notice.status,
-        "receiver": notice.receiver.name,
+        "status": notification.status,
+        "receiver": notification.receiver.name,
         "node": node,
-        "sent_at": time_of(notice.at_ms),
+        "sent_at": time_of(notification.at_ms),
         "rule": {
             "name": rule.name,
             "figure": rule.figure,
@@ -44,51 +44,54 @@ def webhook(notice: Notice, node: str) -> bytes:
             "says": rule.says,
         },
         "alerts": listed,
-        "more": len(notice.firing) + len(notice.resolved) - len(listed),
+        "more": len(notification.firing) + len(notification.resolved) - len(listed),
     }
     return json.dumps(body).encode()
 
 
-def slack(notice: Notice, node: str) -> bytes:
+def slack(notification: Notification, node: str) -> bytes:
     """The body for a chat: one text, in which three characters mean something."""
-    text = "\n".join([f"*{headline(notice)}* on {_name(node)}", *lines(notice, SHORT_MAX)])
+    text = "\n".join([f"*{headline(notification)}* on {_name(node)}", *lines(notification, SHORT_MAX)])
     for plain, escaped in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         text = text.replace(plain, escaped)
     return json.dumps({"text": text}).encode()
 
 
-def mail(notice: Notice, node: str) -> EmailMessage:
-    """A letter."""
-    receiver = notice.receiver
-    letter = EmailMessage()
-    letter["Subject"] = headline(notice)
-    letter["From"] = receiver.sender
-    letter["To"] = ", ".join(receiver.to)
-    letter["Date"] = format_datetime(datetime.fromtimestamp(notice.at_ms // 1_000, UTC))
-    letter["Message-ID"] = make_msgid(domain="leveret.invalid")
-    letter["Auto-Submitted"] = "auto-generated"
-    letter.set_content("\n".join([*lines(notice, LISTED_MAX), "", f"Sent by Leveret on {_name(node)}."]) + "\n")
-    return letter
+def mail(notification: Notification, node: str) -> EmailMessage:
+    """An e-mail."""
+    receiver = notification.receiver
+    mail_message = EmailMessage()
+    mail_message["Subject"] = headline(notification)
+    mail_message["From"] = receiver.sender
+    mail_message["To"] = ", ".join(receiver.to)
+    mail_message["Date"] = format_datetime(datetime.fromtimestamp(notification.at_ms // 1_000, UTC))
+    mail_message["Message-ID"] = make_msgid(domain="leveret.invalid")
+    mail_message["Auto-Submitted"] = "auto-generated"
+    mail_message.set_content(
+        "\n".join([*lines(notification, LISTED_MAX), "", f"Sent by Leveret on {_name(node)}."]) + "\n"
+    )
+    return mail_message
 
 
-def headline(notice: Notice) -> str:
-    """A notice in one line."""
-    if notice.test:
+def headline(notification: Notification) -> str:
+    """A notification in one line."""
+    if notification.test:
         return "[TEST] Leveret can tell you about alerts"
-    alerts = notice.firing or notice.resolved
+    alerts = notification.firing or notification.resolved
     names = ", ".join(_name(alert.key[2]) for alert in alerts[:SUBJECT_NAMES_MAX])
     more = f" and {len(alerts) - SUBJECT_NAMES_MAX} more" if len(alerts) > SUBJECT_NAMES_MAX else ""
-    return f"[{notice.status.upper()} {len(alerts)}] {notice.rule.severity} {notice.rule.name}: {names}{more}"
+    rule = notification.rule
+    return f"[{notification.status.upper()} {len(alerts)}] {rule.severity} {rule.name}: {names}{more}"
 
 
-def lines(notice: Notice, most: int) -> list[str]:
+def lines(notification: Notification, most: int) -> list[str]:
     """One line for what the rule says, and one for each alert."""
-    if notice.test:
+    if notification.test:
         return ["This is a test. Nothing is wrong."]
-    rule = notice.rule
-    shown = _listed(notice)[:most]
+    rule = notification.rule
+    shown = _listed(notification)[:most]
     told = [f"{rule.says or rule.name} (limit: {rule.limit:,g} {rule.unit})", *map(_line, shown)]
-    more = len(notice.firing) + len(notice.resolved) - len(shown)
+    more = len(notification.firing) + len(notification.resolved) - len(shown)
     return [*told, f"and {more} more"] if more else told
 
 
@@ -98,8 +101,8 @@ def _line(alert: Alert) -> str:
     return f"{alert.state}: {_name(queue)} in {_name(vhost)}: {value} since {time_of(alert.since_ms)}"
 
 
-def _listed(notice: Notice) -> tuple[Alert, ...]:
-    return (*notice.firing, *notice.resolved)[:LISTED_MAX]
+def _listed(notification: Notification) -> tuple[Alert, ...]:
+    return (*notification.firing, *notification.resolved)[:LISTED_MAX]
 
 
 def _row(alert: Alert) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from leveret.core.errors import InvalidArgument
 from leveret.core.patterns import glob_matches
 from leveret.observability.alerting.addresses import PORT_MAX, URL_CHARS_MAX, check_plain, endpoint_of
 from leveret.observability.alerting.fields import ALL, Row, check_known, choice, globs, named, text, texts, whole
-from leveret.observability.alerting.rules import SEVERITIES, Rule
+from leveret.observability.alerting.rules import SEVERITIES, AlertRuleSettings
 
 RECEIVERS_MAX = 100
 PATTERNS_MAX = 50
@@ -42,7 +42,7 @@ class Receiver:
     rules: tuple[str, ...] = (ALL,)
     severity_min: str = SEVERITIES[0]
     group_s: int = GROUP_S
-    """Between two notices about the same rule, so that what happens together is told together."""
+    """Between two notifications about the same rule, so that what happens together is told together."""
     repeat_s: int = REPEAT_S
     """Time after which the receiver is told again that an alert is still firing."""
     url: str = field(default="", repr=False)
@@ -90,10 +90,10 @@ class Receiver:
 
     @property
     def place(self) -> str:
-        """Where notices go, as far as every user may know."""
+        """Where notifications go, as far as every user may know."""
         return f"{self.host}:{self.port}" if self.kind == EMAIL else endpoint_of(self.url).shown
 
-    def wants(self, rule: Rule) -> bool:
+    def wants(self, rule: AlertRuleSettings) -> bool:
         """Whether it is to be told about a rule."""
         if SEVERITIES.index(rule.severity) < SEVERITIES.index(self.severity_min):
             return False

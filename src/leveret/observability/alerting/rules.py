@@ -22,7 +22,7 @@ ABOUT_WAITING = frozenset(each.figure for each in _TABLE if each.about_waiting)
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AlertRuleSettings:
     """What is watched; `vhost` and `queue` are patterns of names."""
 
     name: str
@@ -39,7 +39,7 @@ class Rule:
     enabled: bool = True
 
     @classmethod
-    def from_dict(cls, row: Row) -> "Rule":
+    def from_dict(cls, row: Row) -> "AlertRuleSettings":
         """A rule as a user wrote it; refuses what makes no sense."""
         check_known("a rule", row, FIELDS)
         name = named("a rule", row)
@@ -76,7 +76,7 @@ class Rule:
         )
 
 
-FIELDS = tuple(Rule.__dataclass_fields__)
+FIELDS = tuple(AlertRuleSettings.__dataclass_fields__)
 
 
 def clear_of(limit: float) -> float:
@@ -84,10 +84,10 @@ def clear_of(limit: float) -> float:
     return limit * 9 // 10 if isinstance(limit, int) else limit * 0.9
 
 
-def default_rule(given: AlertRule) -> Rule:
+def default_rule(given: AlertRule) -> AlertRuleSettings:
     """A rule of the shared table, for every queue."""
     fields = {name: getattr(given, name) for name in ("name", "figure", "limit", "for_s", "severity", "says")}
-    return Rule.from_dict({**fields, "sample_min": given.sample_min})
+    return AlertRuleSettings.from_dict({**fields, "sample_min": given.sample_min})
 
 
-DEFAULTS: dict[str, Rule] = {each.name: default_rule(each) for each in _TABLE}
+DEFAULTS: dict[str, AlertRuleSettings] = {each.name: default_rule(each) for each in _TABLE}

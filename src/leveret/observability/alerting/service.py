@@ -1,6 +1,6 @@
 """Alerting at work: looks at the broker now and then, tells receivers, and answers those who ask.
 
-book (what is defined) -> watch (figures) -> engine (states) -> notices (groups) -> delivery (tries) -> receivers
+book (what is defined) -> watch (figures) -> engine (states) -> notifications (groups) -> delivery (tries) -> receivers
                                                  |                                       |
                                                  +---------------- history --------------+
 """
@@ -15,17 +15,17 @@ from leveret.core.broker import Broker
 from leveret.core.errors import Unreachable
 from leveret.observability.alerting.book import Book
 from leveret.observability.alerting.delivery import WAITS_S, Delivery
-from leveret.observability.alerting.engine import FIRING, Alert, Engine, Event, worst_first
-from leveret.observability.alerting.history import NOT_SENT, SENT, SILENCED, UNSILENCED, History
-from leveret.observability.alerting.notifications import Notice, Notices, by_rule
+from leveret.observability.alerting.engine import FIRING, Alert, AlertEngine, AlertEvent, worst_first
+from leveret.observability.alerting.history import NOT_SENT, SENT, SILENCED, UNSILENCED, AlertHistory
+from leveret.observability.alerting.notifications import Notification, Notifications, by_rule
 from leveret.observability.alerting.receivers import Receiver
-from leveret.observability.alerting.rules import DEFAULTS, Rule
+from leveret.observability.alerting.rules import DEFAULTS, AlertRuleSettings
 from leveret.observability.alerting.silences import Silence
-from leveret.observability.alerting.transports import Failed, Ways
-from leveret.observability.alerting.watch import Readers, Watch
+from leveret.observability.alerting.transports import DeliveryFailed, Transports
+from leveret.observability.alerting.watch import GroupReaders, QueueWatch
 from leveret.observability.logs import Log
 from leveret.observability.rounds import make_rounds
-from leveret.runtime.runtime import Guard
+from leveret.runtime.runtime import Runtime
 
 LOGGED_MAX = 100  # events of one look: the history has all of them
 LOG = Log("alerts")
@@ -40,28 +40,28 @@ class Alerting:
 
     def __init__(
         self,
-        guard: Guard,
-        readers: Callable[[Guard], Readers],
-        ways: Ways,
+        runtime: Runtime,
+        readers: Callable[[Runtime], GroupReaders],
+        transports: Transports,
         directory: str | None = None,
         waits_s: tuple[float, ...] = WAITS_S,
         *,
-        shards: Callable[[], Sequence[Guard]] | None = None,
+        shards: Callable[[], Sequence[Runtime]] | None = None,
         change: Change | None = None,
     ) -> None:
         """Take up what the last process left in a directory.
 
-        On a node of a cluster `guard` has the definitions, which `change` changes, and `shards` have the queues.
+        On a node of a cluster `runtime` has the definitions, which `change` changes, and `shards` have the queues.
         """
-        self._guard = guard
+        self._runtime = runtime
         self._change: Change = self._change_here if change is None else change
-        with guard as core:
-            self.book = Book(core, ways.plain_remote)
-        self.history = History(directory)
-        self.engine = Engine()
-        self._watch = Watch(guard, shards or (lambda: (guard,)), self.engine, readers)
-        self._notices = Notices()
-        self._delivery = Delivery(ways.send, self._receiver, self._told, waits_s)
+        with runtime as core:
+            self.book = Book(core, transports.plain_remote)
+        self.history = AlertHistory(directory)
+        self.engine = AlertEngine()
+        self._watch = QueueWatch(runtime, shards or (lambda: (runtime,)), self.engine, readers)
+        self._notifications = Notifications()
+        self._delivery = Delivery(transports.send, self._receiver, self._told, waits_s)
         self._too_many = False
         self._restore()
 
@@ -77,21 +77,23 @@ class Alerting:
 
     async def look(self) -> None:
         """Look once, and tell those who are to be told."""
-        with self._guard:
+        with self._runtime:
             rules = self.book.rules()
         events = await self._watch.look(rules)
-        with self._guard as core:
+        with self._runtime as core:
             now_ms = core.now_ms
             over = self.book.over(now_ms)
         over = await self._expire(now_ms) if over else []
-        with self._guard:
+        with self._runtime:
             # Each alert is held against all silences once, not for each receiver.
             is_silenced = cache(lambda key: self.book.silence_of(key) is not None)
-            notices = self._notices.due(self.book.receivers(), self.engine.firing(), events, now_ms, is_silenced)
+            notifications = self._notifications.due(
+                self.book.receivers(), self.engine.firing(), events, now_ms, is_silenced
+            )
         self.history.note([*map(_event_row, events), *(_silence_row(UNSILENCED, each, now_ms) for each in over)])
         self._log(events)
-        for notice in notices:
-            self._delivery.post(notice)
+        for notification in notifications:
+            self._delivery.post(notification)
 
     async def _expire(self, now_ms: int) -> list[Silence]:
         """End the silences whose time has come; of all nodes that do, one is told which. The next look tries again."""
@@ -104,15 +106,15 @@ class Alerting:
 
     async def test(self, name: str) -> Row:
         """Send a test to a receiver, once; Unreachable says why it was not taken."""
-        with self._guard as core:
-            notice = test_notice(self.book.receiver(name), core.now_ms)
+        with self._runtime as core:
+            notification = test_notification(self.book.receiver(name), core.now_ms)
         try:
-            await self._delivery.once(notice)
-        except Failed as failed:
+            await self._delivery.once(notification)
+        except DeliveryFailed as failed:
             raise Unreachable(f"receiver '{name}' did not take the test: {failed}") from None
         return {"name": name, "status": SENT}
 
-    def _log(self, events: list[Event]) -> None:
+    def _log(self, events: list[AlertEvent]) -> None:
         """Say in the log what changed, and once if there is more than can be kept."""
         for event in events[:LOGGED_MAX]:
             _log_event(event)
@@ -121,7 +123,7 @@ class Alerting:
             LOG.warning("alerts left out", kept=len(self.engine.alerts), left_out=self.engine.left_out)
 
     async def _change_here(self, action: Callable[[Broker], Any]) -> Any:
-        with self._guard as core:
+        with self._runtime as core:
             return action(core)
 
     # For those who ask; under the lock
@@ -155,7 +157,7 @@ class Alerting:
 
     def unsilenced(self, silence: Silence, by: str) -> None:
         """Note that a user has ended a silence before its time."""
-        self.history.note([{**_silence_row(UNSILENCED, silence, self._guard.clock.now_ms()), "by": by}])
+        self.history.note([{**_silence_row(UNSILENCED, silence, self._runtime.clock.now_ms()), "by": by}])
 
     # Between the parts
 
@@ -167,20 +169,20 @@ class Alerting:
                 self.engine.restore(rules[name], vhost, queue, row["since_ms"], row["value"])
         firing = by_rule(self.engine.firing())
         for (receiver, name), sent_ms in self.history.told().items():
-            self._notices.restore(receiver, name, firing.get(name, []), sent_ms)
+            self._notifications.restore(receiver, name, firing.get(name, []), sent_ms)
 
     def _receiver(self, name: str) -> Receiver | None:
         return next((each for each in self.book.receivers() if each.name == name), None)
 
-    def _told(self, outcome: str, notice: Notice, reason: str) -> None:
-        """Note what became of a notice."""
+    def _told(self, outcome: str, notification: Notification, reason: str) -> None:
+        """Note what became of a notification."""
         row = {
-            "at_ms": self._guard.clock.now_ms(),
+            "at_ms": self._runtime.clock.now_ms(),
             "event": outcome,
-            "receiver": notice.receiver.name,
-            "rule": notice.rule.name,
-            "alerts": len(notice.firing) + len(notice.resolved),
-            "notice_ms": notice.at_ms,
+            "receiver": notification.receiver.name,
+            "rule": notification.rule.name,
+            "alerts": len(notification.firing) + len(notification.resolved),
+            "notice_ms": notification.at_ms,
         }
         self.history.note([{**row, "reason": reason} if outcome == NOT_SENT else row])
 
@@ -190,13 +192,13 @@ def begin_silence(book: Book, given: Row, by: str, now_ms: int, name: str | None
     return book.put_silence(Silence.begin(given, name or secrets.token_hex(4), by, now_ms))
 
 
-def test_notice(receiver: Receiver, now_ms: int) -> Notice:
+def test_notification(receiver: Receiver, now_ms: int) -> Notification:
     """What a receiver is told to see whether it can be."""
-    rule: Rule = next(iter(DEFAULTS.values()))
-    return Notice(receiver, rule, now_ms, (), (), test=True)
+    rule: AlertRuleSettings = next(iter(DEFAULTS.values()))
+    return Notification(receiver, rule, now_ms, (), (), test=True)
 
 
-def _event_row(event: Event) -> Row:
+def _event_row(event: AlertEvent) -> Row:
     """An event as the history has it."""
     alert: Alert = event.alert
     row = alert.to_dict()
@@ -208,7 +210,7 @@ def _silence_row(event: str, silence: Silence, now_ms: int) -> Row:
     return {"at_ms": now_ms, "event": event, "silence": silence.name, "rule": silence.rule, "by": silence.by}
 
 
-def _log_event(event: Event) -> None:
+def _log_event(event: AlertEvent) -> None:
     """Say in the log what changed."""
     rule, vhost, queue = event.alert.key
     facts = {"rule": rule, "vhost": vhost, "queue": queue, "value": event.alert.value}

@@ -10,11 +10,11 @@ from leveret.core.errors import BrokerClosed, JournalFailed
 from leveret.core.names import INTERNAL_VHOST
 from leveret.core.queue import Queue
 from leveret.core.tally import times
-from leveret.observability.alerting.engine import Engine, Event
+from leveret.observability.alerting.engine import AlertEngine, AlertEvent
 from leveret.observability.alerting.figures import FIGURES, SAMPLES, Activity, Counts, Figure, counted
-from leveret.observability.alerting.rules import ABOUT_WAITING, Rule
+from leveret.observability.alerting.rules import ABOUT_WAITING, AlertRuleSettings
 from leveret.observability.statistics import graveyards
-from leveret.runtime.runtime import Guard
+from leveret.runtime.runtime import Runtime
 
 STEP = 500  # queues or groups that one hold of the lock looks at: a millisecond or two
 FOLLOWED_MAX = 200_000  # queues with a memory of what they did; others are judged by what is in them
@@ -26,7 +26,7 @@ Name = tuple[str, str]
 Activities = dict[int, Activity]
 
 
-class Readers(Protocol):
+class GroupReaders(Protocol):
     """Consumer groups of streams; under the lock."""
 
     def groups(self) -> list[Any]:
@@ -36,83 +36,88 @@ class Readers(Protocol):
         """Virtual host and stream of a group, and how far it is behind; None when it is gone."""
 
 
-class Check(NamedTuple):
+class RuleCheck(NamedTuple):
     """A rule with what it needs to be held against a queue."""
 
-    rule: Rule
+    rule: AlertRuleSettings
     figure: Figure
     sample: Figure | None
     about_waiting: bool
 
 
-def checks_of(rules: Iterable[Rule]) -> list[Check]:
+def checks_of(rules: Iterable[AlertRuleSettings]) -> list[RuleCheck]:
     """The rules about queues that are in force."""
     return [
-        Check(rule, FIGURES[rule.figure], SAMPLES.get(rule.figure), rule.figure in ABOUT_WAITING)
+        RuleCheck(rule, FIGURES[rule.figure], SAMPLES.get(rule.figure), rule.figure in ABOUT_WAITING)
         for rule in rules
         if rule.enabled and rule.figure in FIGURES
     ]
 
 
-class Watch:
+class QueueWatch:
     """Looks at queues, and remembers what they were doing."""
 
     def __init__(
         self,
-        definitions: Guard,
-        guards: Callable[[], Sequence[Guard]],
-        engine: Engine,
-        readers: Callable[[Guard], Readers],
+        definitions: Runtime,
+        runtimes: Callable[[], Sequence[Runtime]],
+        engine: AlertEngine,
+        readers: Callable[[Runtime], GroupReaders],
     ) -> None:
-        """Nothing was looked at yet; the definitions are those of all queues, the guards have the queues."""
+        """Nothing was looked at yet; the definitions are those of all queues, the runtimes have the queues."""
         self._definitions = definitions
-        self._guards = guards
+        self._runtimes = runtimes
         self._engine = engine
         self._readers = readers
-        self._activities: dict[Guard, dict[int, Activity]] = {}
+        self._activities: dict[Runtime, dict[int, Activity]] = {}
 
-    async def look(self, rules: list[Rule]) -> list[Event]:
+    async def look(self, rules: list[AlertRuleSettings]) -> list[AlertEvent]:
         """Look at everything once; give what changed."""
-        buried: set[Name] = set()
+        dead_lettered: set[Name] = set()
         with self._definitions as core:
             everything, now_ms = list(core.queues.values()), core.now_ms
         async for some in _steps(self._definitions, everything):
             found = graveyards(core, [queue for queue in some if not queue.deleted])
-            buried |= {(queue.vhost, queue.name) for queue in found}
-        guards = self._guards()
+            dead_lettered |= {(queue.vhost, queue.name) for queue in found}
+        runtimes = self._runtimes()
         here: set[Name] = set()
-        self._activities = {guard: self._activities.get(guard, {}) for guard in guards}
-        for guard in guards:
+        self._activities = {runtime: self._activities.get(runtime, {}) for runtime in runtimes}
+        for runtime in runtimes:
             with suppress(BrokerClosed, JournalFailed):  # a shard may go meanwhile
-                await self._look_at(guard, rules, buried)
-                here |= self._troubled(guard)
+                await self._look_at(runtime, rules, dead_lettered)
+                here |= self._troubled(runtime)
         with self._definitions as core:
             return self._engine.finish(now_ms, lambda *name: name not in here and _exists(core, *name))
 
-    def _troubled(self, guard: Guard) -> set[Name]:
+    def _troubled(self, runtime: Runtime) -> set[Name]:
         """The queues of a broker that there are alerts about."""
-        with guard as core:
+        with runtime as core:
             return {(vhost, queue) for _, vhost, queue in self._engine.alerts if _exists(core, vhost, queue)}
 
-    async def _look_at(self, guard: Guard, rules: list[Rule], buried: set[Name]) -> None:
+    async def _look_at(self, runtime: Runtime, rules: list[AlertRuleSettings], dead_lettered: set[Name]) -> None:
         """Look at the queues and streams of one broker."""
         checks, lag_rules = checks_of(rules), [rule for rule in rules if rule.enabled and rule.figure == LAG]
-        activities, readers = self._activities[guard], self._readers(guard)
-        with guard as core:
+        activities, readers = self._activities[runtime], self._readers(runtime)
+        with runtime as core:
             queues, groups = list(core.queues.values()), readers.groups() if lag_rules else []
             now_ms = core.now_ms
-        async for some in _steps(guard, queues):
-            self._look_at_some(some, activities, checks, buried, now_ms)
+        async for some in _steps(runtime, queues):
+            self._look_at_some(some, activities, checks, dead_lettered, now_ms)
         lags: dict[Name, int] = {}
-        async for these in _steps(guard, groups):
+        async for these in _steps(runtime, groups):
             _measure(readers, these, lags)
-        with guard as core:
+        with runtime as core:
             self._judge_streams(lags, lag_rules, now_ms)
             for number in [each for each in activities if each not in core.queues]:
                 del activities[number]
 
     def _look_at_some(
-        self, queues: list[Queue], activities: Activities, checks: list[Check], buried: set[Name], now_ms: int
+        self,
+        queues: list[Queue],
+        activities: Activities,
+        checks: list[RuleCheck],
+        dead_lettered: set[Name],
+        now_ms: int,
     ) -> None:
         """Look at some queues; streams are looked at by their groups."""
         wanted = [queue for queue in queues if _matters(queue)]
@@ -121,7 +126,7 @@ class Watch:
             for rule, figure, sample, about_waiting in checks:
                 value = figure(queue, activity, now_ms)
                 # Most are far from it: only for the rest does it matter which queues the rule is about.
-                if value <= rule.clear or (about_waiting and (queue.vhost, queue.name) in buried):
+                if value <= rule.clear or (about_waiting and (queue.vhost, queue.name) in dead_lettered):
                     continue
                 if rule.covers(queue.vhost, queue.name) and (
                     sample is None or sample(queue, activity, now_ms) >= rule.sample_min
@@ -138,7 +143,7 @@ class Watch:
         activity.look(queue, counts, now_ms)
         return activity
 
-    def _judge_streams(self, lags: dict[Name, int], rules: list[Rule], now_ms: int) -> None:
+    def _judge_streams(self, lags: dict[Name, int], rules: list[AlertRuleSettings], now_ms: int) -> None:
         """Hold the lags of streams against rules."""
         for (vhost, stream), lag in lags.items():
             for rule in rules:
@@ -146,20 +151,20 @@ class Watch:
                     self._engine.judge(rule, vhost, stream, lag, now_ms)
 
 
-async def _steps(guard: Guard, everything: list[T]) -> AsyncIterator[list[T]]:
+async def _steps(runtime: Runtime, everything: list[T]) -> AsyncIterator[list[T]]:
     """Some after the other, each in a turn of the loop and under the lock."""
     for start in range(0, len(everything), STEP):
-        with guard:
+        with runtime:
             yield everything[start : start + STEP]
         await asyncio.sleep(0)
 
 
 def _exists(core: Broker, vhost: str, queue: str) -> bool:
-    home = core.topology.vhosts.get(vhost)
-    return home is not None and queue in home.queues
+    virtual_host = core.topology.vhosts.get(vhost)
+    return virtual_host is not None and queue in virtual_host.queues
 
 
-def _measure(readers: Readers, groups: list[Any], lags: dict[Name, int]) -> None:
+def _measure(readers: GroupReaders, groups: list[Any], lags: dict[Name, int]) -> None:
     """Note the lag of the slowest group of each stream."""
     for group in groups:
         found = readers.lag(group)

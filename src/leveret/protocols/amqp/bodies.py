@@ -62,14 +62,16 @@ class Bodies:
         return self._fetched.get(pointer)
 
     def fetch(self, pointer: bytes, then: Callable[[], None]) -> None:
-        """Call `then`, under the guard, when the body is here; as long as the store fails, it is asked again."""
+        """Call `then`, under the lock of the runtime, when the body is here; as long as the store fails, it is
+        asked again.
+        """
         waiting = self._wanted.setdefault(pointer, [])
         waiting.append(then)
         if len(waiting) == 1:
             self._ask(pointer)
 
     def _ask(self, pointer: bytes) -> None:
-        self._hub.elsewhere(partial(tried, partial(self.store.get, pointer)), partial(self._came, pointer))
+        self._hub.in_thread(partial(tried, partial(self.store.get, pointer)), partial(self._came, pointer))
 
     def _came(self, pointer: bytes, result: bytes | Exception) -> None:
         with self._hub.locked() as core:

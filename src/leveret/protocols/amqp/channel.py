@@ -17,7 +17,7 @@ from leveret.core.message import Message
 from leveret.core.publish import route_of
 from leveret.core.queue import Queue
 from leveret.core.routing import walk
-from leveret.core.streams import Cursor
+from leveret.core.streams import StreamCursor
 from leveret.core.topology import TRACE_EXCHANGE, Vhost
 from leveret.protocols.amqp import firehose
 from leveret.protocols.amqp.bodies import tried
@@ -40,12 +40,12 @@ from leveret.protocols.amqp.replies import ProtocolError, Reply, refusal
 from leveret.protocols.amqp.replying import ReplyConsumer
 from leveret.protocols.amqp.state import Hold
 from leveret.protocols.amqp.stream_subscriber import StreamSubscriber
-from leveret.protocols.amqp.traffic import Route, Traffic
+from leveret.protocols.amqp.traffic import ChannelRoute, ChannelTraffic
 from leveret.protocols.amqp.transaction import Transaction
 from leveret.security.authorisation import Role, authorise
 
 if TYPE_CHECKING:
-    from leveret.protocols.amqp.connection import Connection
+    from leveret.protocols.amqp.connection import AmqpConnection
     from leveret.protocols.amqp.subscriber import Subscriber
 
 Handlers = dict[type[Method], Callable[[Any, Any], None]]  # of a channel and a method
@@ -64,12 +64,12 @@ CONSUME_IDS = (60, 20)
 T = TypeVar("T")
 
 
-class Channel(Traffic):
+class Channel(ChannelTraffic):
     """One channel of a connection."""
 
     handlers: Handlers = HANDLERS
 
-    def __init__(self, connection: Connection, number: int) -> None:
+    def __init__(self, connection: AmqpConnection, number: int) -> None:
         """Start without consumers."""
         hub = connection.hub
         limits = hub.limits
@@ -79,7 +79,7 @@ class Channel(Traffic):
         self.connection = connection
         self.hub = hub
         self.vhost = connection.vhost
-        self.home: Vhost = hub.core.topology.vhost(connection.vhost)
+        self.virtual_host: Vhost = hub.core.topology.vhost(connection.vhost)
         self.last_queue = ""
         self.consumer_prefetch = 0
         self.transaction: Transaction | None = None
@@ -152,7 +152,7 @@ class Channel(Traffic):
 
     def topic_key(self, exchange: str, key: str) -> str | None:
         """The key, if the exchange is one whose keys have permissions of their own."""
-        found = self.home.exchanges.get(exchange)
+        found = self.virtual_host.exchanges.get(exchange)
         return key if found is not None and found.type == "topic" else None
 
     def queue_name(self, name: str) -> str:
@@ -165,7 +165,7 @@ class Channel(Traffic):
 
     def queue(self, name: str) -> Queue:
         """The queue of that name, unless another connection has it for itself."""
-        found: Queue = self.home.queue(name)
+        found: Queue = self.virtual_host.queue(name)
         if found.owner is not None:
             self.core.check_owner(found, self.connection.owner)
         return found
@@ -197,20 +197,20 @@ class Channel(Traffic):
 
     # Publishing: see Traffic
 
-    def find_route(self, exchange: str, routing_key: str) -> Route:
+    def find_route(self, exchange: str, routing_key: str) -> ChannelRoute:
         """Check that the user may publish so, and say where it goes."""
         self.authorize("basic.publish", {"exchange": exchange}, self.topic_key(exchange, routing_key))
         found = self.check_exchange(exchange)
         if not exchange:
-            target = self.home.queues.get(routing_key)
+            target = self.virtual_host.queues.get(routing_key)
             plain = not routing_key.startswith(REPLY_TO) and not self.firehose.on
-            return Route([] if target is None else [target], plain)
-        queues, plain = walk(found, self.home.exchanges, [routing_key], None, None)
-        return Route(queues, plain and not self.firehose.on)
+            return ChannelRoute([] if target is None else [target], plain)
+        queues, plain = walk(found, self.virtual_host.exchanges, [routing_key], None, None)
+        return ChannelRoute(queues, plain and not self.firehose.on)
 
     def check_exchange(self, name: str) -> Exchange:
         """The exchange of that name, if it takes what clients publish."""
-        return self.home.open_exchange(name)
+        return self.virtual_host.open_exchange(name)
 
     def publish_slowly(
         self, exchange: str, routing_key: str, mandatory: bool, immediate: bool, content: bytes, header_len: int
@@ -232,7 +232,7 @@ class Channel(Traffic):
 
     def send_trace(self, key: str, wire: bytes, header_len: int) -> None:
         """Publish what the firehose copied; at most once."""
-        queues = self.home.route(TRACE_EXCHANGE, [key])
+        queues = self.virtual_host.route(TRACE_EXCHANGE, [key])
         self.core.publish(queues, route_of(TRACE_EXCHANGE, key), wire, header_len, persistent=False)
 
     def _publish(self, publish: Publish) -> None:
@@ -315,7 +315,7 @@ class Channel(Traffic):
 
         self._fetch(held, push)
 
-    def fetch_records(self, cursor: Cursor, job: Callable[[], None]) -> None:
+    def fetch_records(self, cursor: StreamCursor, job: Callable[[], None]) -> None:
         """Fetch records of a stream from a slow disk, then push them."""
 
         def came(result: object) -> None:
@@ -324,7 +324,7 @@ class Channel(Traffic):
                 cursor.fetched()
                 self.resume()
 
-        self.hub.elsewhere(partial(tried, job), came)
+        self.hub.in_thread(partial(tried, job), came)
 
     def _fetch(self, held: Held, then: Callable[[], None]) -> None:
         assert self.hub.bodies is not None, "has_body said that something is missing"

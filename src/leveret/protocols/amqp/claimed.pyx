@@ -2,19 +2,19 @@
 
 from libc.stdint cimport uint64_t
 
-from leveret.protocols.amqp.traffic cimport Traffic
+from leveret.protocols.amqp.traffic cimport ChannelTraffic
 from leveret.core.consumer cimport Consumer
 from leveret.core.held cimport LEASED, Held
 from leveret.core.queue cimport Queue
 
 
-def take_up(Traffic channel not None, uint64_t tag, Held held not None) -> None:
+def take_up(ChannelTraffic channel not None, uint64_t tag, Held held not None) -> None:
     """Let a channel have a delivery; its tag is larger than all before it."""
     channel.unacked.push(tag, held)
     channel.last_tag = tag
 
 
-def adopt(Traffic channel not None, Consumer consumer not None, list tags not None) -> None:
+def adopt(ChannelTraffic channel not None, Consumer consumer not None, list tags not None) -> None:
     """Let a consumer that goes on have what it was given; it is the active one, if one only can be and it was."""
     cdef Queue queue = <Queue>consumer.queue
     cdef Py_ssize_t index

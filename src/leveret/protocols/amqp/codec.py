@@ -14,13 +14,13 @@ from leveret.core.tables import KEY_BYTES_MAX, MalformedTable, decode_table, enc
 from leveret.protocols.amqp import methods
 from leveret.protocols.amqp.methods import Method
 from leveret.protocols.amqp.replies import ProtocolError, Reply
-from leveret.protocols.amqp.spec import METHODS, Argument, MethodSpec
+from leveret.protocols.amqp.spec import METHODS, MethodArgument, MethodSpec
 
 WIDTHS = {"octet": 1, "short": 2, "long": 4, "longlong": 8}
 BITS_MAX = 8  # in one octet
 
 
-class Step(NamedTuple):
+class CodecStep(NamedTuple):
     """How one argument, or one octet of bits, is read and written; what is reserved has neither name nor bits."""
 
     name: str
@@ -36,7 +36,7 @@ class Layout(NamedTuple):
     spec: MethodSpec
     kind: type[Method]
     prefix: bytes
-    steps: tuple[Step, ...]
+    steps: tuple[CodecStep, ...]
 
 
 def decode(payload: bytes) -> Method:
@@ -71,7 +71,7 @@ def spec_of(method: Method) -> MethodSpec:
     return LAYOUT_OF[type(method)].spec
 
 
-def _written(method: Method, step: Step) -> bytes:
+def _written(method: Method, step: CodecStep) -> bytes:
     if step.bits:
         return bytes([sum(mask for name, mask in step.bits if getattr(method, name))])
     if not step.name:
@@ -133,16 +133,16 @@ CODECS: dict[str, tuple[Callable[[bytes, int], tuple[Any, int]], Callable[[Any],
 }
 
 
-def _steps(arguments: tuple[Argument, ...]) -> Iterator[Step]:
+def _steps(arguments: tuple[MethodArgument, ...]) -> Iterator[CodecStep]:
     """One step for each argument, one for each octet of neighbouring bits."""
     for kind, run in groupby(arguments, key=lambda argument: argument.kind):
         names = ["" if argument.name.startswith("_") else argument.name for argument in run]
         if kind != "bit":
-            yield from (Step(name, (), *CODECS[kind]) for name in names)
+            yield from (CodecStep(name, (), *CODECS[kind]) for name in names)
             continue
         for start in range(0, len(names), BITS_MAX):
             octet = enumerate(names[start : start + BITS_MAX])
-            yield Step("", tuple((name, 1 << i) for i, name in octet if name), *CODECS[kind])
+            yield CodecStep("", tuple((name, 1 << i) for i, name in octet if name), *CODECS[kind])
 
 
 def _layout(spec: MethodSpec) -> Layout:

@@ -35,11 +35,11 @@ from leveret.protocols.amqp.methods import (
 )
 from leveret.protocols.amqp.owned import Owned
 from leveret.protocols.amqp.replies import ProtocolError, Reply, refusal
-from leveret.protocols.amqp.session import Session
-from leveret.protocols.amqp.state import HANDSHAKE, UNKNOWN, Hold, State
-from leveret.security.authentication import Login
+from leveret.protocols.amqp.session import FrameSession
+from leveret.protocols.amqp.state import HANDSHAKE, UNKNOWN, ConnectionState, Hold
+from leveret.security.authentication import AuthenticatedLogin
 from leveret.security.identity import Identity
-from leveret.security.logins import Attempt
+from leveret.security.logins import LoginAttempt
 
 if TYPE_CHECKING:
     from leveret.protocols.amqp.hub import Hub
@@ -54,7 +54,7 @@ LOG = Log("amqp")
 STRANGER_FAILED = LOG.limited("connection failed")
 
 
-class Peer(NamedTuple):
+class AmqpPeer(NamedTuple):
     """Who is at the other end of the socket."""
 
     host: str
@@ -67,7 +67,7 @@ class Peer(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class Socket(Protocol):
+class SocketPort(Protocol):
     """What moves the bytes."""
 
     def flush(self) -> None:
@@ -77,23 +77,23 @@ class Socket(Protocol):
         """Close at once, whatever is still to be written."""
 
 
-class Refusal(NamedTuple):
+class RefusedLogin(NamedTuple):
     """A login that was refused; the client hears of it when its time has come."""
 
     due_ms: int
     close: ConnectionClose | None
 
 
-class Connection(Session):
+class AmqpConnection(FrameSession):
     """One client."""
 
-    def __init__(self, hub: Hub, peer: Peer) -> None:
+    def __init__(self, hub: Hub, peer: AmqpPeer) -> None:
         """Wait for the protocol header."""
         super().__init__(FrameReader(hub.limits.frame_max, hub.limits.channel_max), hub.outbox)
         self.hub = hub
         self.peer = peer
         self.id = secrets.token_hex(6)
-        self.state = State.HEADER
+        self.state = ConnectionState.HEADER
         self.identity: Identity | None = None
         self._renewals = 0
         self.vhost = ""
@@ -110,16 +110,16 @@ class Connection(Session):
         """Which of our addresses the client has come to."""
         self.entrance: str | None = None
         """The node that has let the client in, if that is another one."""
-        self.home: Vhost | None = None
+        self.virtual_host: Vhost | None = None
         self._holds: set[Hold] = set()
-        self.refusal: Refusal | None = None
-        self.attempt: Attempt | None = None  # the login that waits to be decided, or is being decided
+        self.refusal: RefusedLogin | None = None
+        self.attempt: LoginAttempt | None = None  # the login that waits to be decided, or is being decided
         self._postponed: Callable[[], None] | None = None
         self._header_refused = False
         self.client_closes = False
         """Whether the client is the one to close the socket: it has connection.close-ok, or its login was refused."""
         self._released = False
-        self.socket: Socket | None = None
+        self.socket: SocketPort | None = None
         hub.connections.add(self)
 
     # Bytes
@@ -131,11 +131,11 @@ class Connection(Session):
         self.received_count += 1
         if self.finished or self.unreadable:
             return
-        watch.check_home(self)
+        watch.check_virtual_host(self)
         self.reader.feed(data)
         if self.state in UNKNOWN and self.reader.buffered_bytes > UNKNOWN_BYTES_MAX:
             self.finish()
-        elif self.state is not State.HEADER or self._greet():
+        elif self.state is not ConnectionState.HEADER or self._greet():
             self.drain()
 
     def take_output(self) -> bytes:
@@ -178,25 +178,25 @@ class Connection(Session):
             return False
         names = greeting.mechanisms(self.peer.certificate_name is not None)
         self.say(ConnectionStart(0, 9, self.hub.server_properties, " ".join(names).encode(), greeting.LOCALES))
-        self.state = State.STARTING
+        self.state = ConnectionState.STARTING
         return True
 
     # Frames: see Session
 
     def current_stamp(self) -> int:
         """A number that changes whenever a route may lead elsewhere, or be forbidden."""
-        if self.home is None:
+        if self.virtual_host is None:
             return 0
-        return (self.home.generation + self._renewals) << 32 | self.hub.access.generation
+        return (self.virtual_host.generation + self._renewals) << 32 | self.hub.access.generation
 
     def on_frame(self, kind: int, number: int, payload: bytes) -> None:
         """A frame came before the connection was open, or on a channel that is not."""
-        if self.state is State.CLOSING and number:
+        if self.state is ConnectionState.CLOSING and number:
             return
         if number == 0:
             if kind == METHOD:
                 control.handle(self, decode(payload))
-        elif self.state is not State.RUNNING:
+        elif self.state is not ConnectionState.RUNNING:
             raise ProtocolError(Reply.UNEXPECTED_FRAME, f"channel {number} is used before connection.open was answered")
         elif number in self.channels:
             self._answer_closing(self.channels[number], kind, payload)
@@ -240,8 +240,8 @@ class Connection(Session):
     @property
     def firehose(self) -> Switch:
         """Whether what its channels publish and get is copied."""
-        assert self.home is not None, "channels are opened in a virtual host"
-        return self.home.firehose
+        assert self.virtual_host is not None, "channels are opened in a virtual host"
+        return self.virtual_host.firehose
 
     def new_channel(self, number: int) -> Channel:
         """A channel of this connection."""
@@ -249,7 +249,7 @@ class Connection(Session):
 
     def dispatch(self) -> None:
         """Push to consumers what was published and released until now."""
-        self.hub.guard.dispatch()
+        self.hub.runtime.dispatch()
 
     def on_output_full(self) -> None:
         """The client has to read before it is heard again."""
@@ -326,14 +326,14 @@ class Connection(Session):
 
     # Logging in
 
-    def logged_in(self, login: Login) -> None:
-        """Go on with what was decided about a login; called by the hub, under the guard."""
+    def logged_in(self, login: AuthenticatedLogin) -> None:
+        """Go on with what was decided about a login; called by the hub, under the lock of the runtime."""
         if not self.finished:
             self.let_go(Hold.LOGIN)
             control.logged_in(self, login)
 
-    def renewed(self, login: Login) -> None:
-        """Go on with what was decided about a new token; called by the hub, under the guard."""
+    def renewed(self, login: AuthenticatedLogin) -> None:
+        """Go on with what was decided about a new token; called by the hub, under the lock of the runtime."""
         if not self.finished:
             self.let_go(Hold.LOGIN)
             control.renewed(self, login)
@@ -353,7 +353,7 @@ class Connection(Session):
         """Whether the token that the client came with has expired."""
         return self.identity is not None and self.identity.has_expired(now_ms)
 
-    def refuse_login(self, login: Login) -> None:
+    def refuse_login(self, login: AuthenticatedLogin) -> None:
         """Tell a client that it is not let in; after several failures later."""
         told = self.client_capabilities.get("authentication_failure_close") is True
         text = (
@@ -361,7 +361,7 @@ class Connection(Session):
             "For details see the broker logfile."
         )
         close = ConnectionClose(Reply.ACCESS_REFUSED, text) if told else None
-        self.refusal = Refusal(self.hub.core.now_ms + login.delay_ms, close)
+        self.refusal = RefusedLogin(self.hub.core.now_ms + login.delay_ms, close)
         if login.delay_ms:
             self.hold(Hold.LOGIN)
         else:
@@ -370,9 +370,9 @@ class Connection(Session):
     def enter(self, vhost: str) -> None:
         """The connection is open."""
         self.vhost = vhost
-        self.home = self.hub.core.topology.vhost(vhost)
+        self.virtual_host = self.hub.core.topology.vhost(vhost)
         self.alarmed = self.hub.alarm is not None
-        self.state = State.RUNNING
+        self.state = ConnectionState.RUNNING
         self.started = True
         self.hub.opened["connection"] += 1
         facts = {"user": self.user_name, "vhost": vhost, "mechanism": self.mechanism, "tls": self.peer.tls}
@@ -395,7 +395,7 @@ class Connection(Session):
     @property
     def name(self) -> str:
         """Both ends, which is how operators know a connection."""
-        return f"{self.peer} -> {Peer(*self.local)}"
+        return f"{self.peer} -> {AmqpPeer(*self.local)}"
 
     @property
     def blocked(self) -> bool:
@@ -430,14 +430,14 @@ class Connection(Session):
             self.finish()
             return
         LOG.warning("connection failed", **self.who, user=self.user_name, reason=refused.text)
-        if self.state is not State.CLOSING:
+        if self.state is not ConnectionState.CLOSING:
             self._close(ConnectionClose(refused.code, refused.text, class_id, method_id))
 
     def ask_close(self, code: int, text: str) -> None:
         """End the connection because the server wants to."""
         if self.state in HANDSHAKE:
             self.finish()
-        elif self.state is State.RUNNING:
+        elif self.state is ConnectionState.RUNNING:
             self._close(ConnectionClose(code, text))
 
     def _close(self, close: ConnectionClose) -> None:
@@ -446,12 +446,12 @@ class Connection(Session):
         for reason in tuple(self._holds):
             self.let_go(reason)
         self.say(close)
-        self.state = State.CLOSING
+        self.state = ConnectionState.CLOSING
         self.since_ms = self.hub.core.now_ms
 
     def finish(self) -> None:
         """Nothing more will be said."""
-        self.state = State.CLOSED
+        self.state = ConnectionState.CLOSED
         self.finished = True
         if self.attempt is not None:
             self.attempt.cancel()

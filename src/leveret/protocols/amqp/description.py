@@ -1,4 +1,6 @@
-"""Connections, channels and consumers as operators see them, in RabbitMQ's words. All of it under the guard."""
+"""Connections, channels and consumers as operators see them, in RabbitMQ's words. All of it under the lock of the
+runtime.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,17 @@ from typing import Any, NamedTuple, cast
 from leveret.core.jsonable import plain
 from leveret.core.queue import Queue
 from leveret.protocols.amqp.channel import Channel
-from leveret.protocols.amqp.connection import Connection
+from leveret.protocols.amqp.connection import AmqpConnection
 from leveret.protocols.amqp.hub import Hub
 from leveret.protocols.amqp.replies import Reply
-from leveret.protocols.amqp.state import State
+from leveret.protocols.amqp.state import ConnectionState
 from leveret.protocols.amqp.subscriber import Subscriber
 
 Row = dict[str, Any]
 STILL = {"rate": 0.0}
 
 
-class Entry(NamedTuple):
+class DescribedEntry(NamedTuple):
     """One of a list; its row is made when it is asked for."""
 
     name: str
@@ -38,24 +40,25 @@ class Description:
         self._hub = hub
         self._node = node
 
-    def connections(self) -> list[Entry]:
+    def connections(self) -> list[DescribedEntry]:
         """Every connection that is open, the oldest first."""
         return [
-            Entry(each.name, each.user_name, each.vhost, "", partial(self._connection, each)) for each in self._open()
+            DescribedEntry(each.name, each.user_name, each.vhost, "", partial(self._connection, each))
+            for each in self._open()
         ]
 
-    def channels(self) -> list[Entry]:
+    def channels(self) -> list[DescribedEntry]:
         """Every channel of them."""
         return [
-            Entry(channel_name(each), owner.user_name, owner.vhost, owner.name, partial(self._channel, each))
+            DescribedEntry(channel_name(each), owner.user_name, owner.vhost, owner.name, partial(self._channel, each))
             for owner in self._open()
             for _, each in sorted(owner.channels.items())
         ]
 
-    def consumers(self) -> list[Entry]:
+    def consumers(self) -> list[DescribedEntry]:
         """Every consumer on those."""
         return [
-            Entry(each.tag, owner.user_name, owner.vhost, channel_name(channel), partial(self._consumer, each))
+            DescribedEntry(each.tag, owner.user_name, owner.vhost, channel_name(channel), partial(self._consumer, each))
             for owner in self._open()
             for _, channel in sorted(owner.channels.items())
             for each in channel.subscribers.values()
@@ -74,7 +77,7 @@ class Description:
 
     def counts(self) -> dict[str, int]:
         """How many there are of each."""
-        connections = [each for each in self._hub.connections if each.state is State.RUNNING]
+        connections = [each for each in self._hub.connections if each.state is ConnectionState.RUNNING]
         channels = [channel for each in connections for channel in each.channels.values()]
         consumers = sum(each.consumer_count for each in channels)
         return {"connections": len(connections), "channels": len(channels), "consumers": consumers}
@@ -99,11 +102,11 @@ class Description:
                 return True
         return False
 
-    def _open(self) -> list[Connection]:
-        found = [each for each in self._hub.connections if each.state is State.RUNNING]
+    def _open(self) -> list[AmqpConnection]:
+        found = [each for each in self._hub.connections if each.state is ConnectionState.RUNNING]
         return sorted(found, key=lambda each: (each.since_ms, each.name))
 
-    def _connection(self, connection: Connection) -> Row:
+    def _connection(self, connection: AmqpConnection) -> Row:
         peer = connection.peer
         return {
             "name": connection.name,
@@ -206,5 +209,5 @@ def channel_name(channel: Channel) -> str:
     return f"{channel.connection.name} ({channel.number})"
 
 
-def _connection_details(connection: Connection) -> Row:
+def _connection_details(connection: AmqpConnection) -> Row:
     return {"name": connection.name, "peer_host": connection.peer.host, "peer_port": connection.peer.port}

@@ -78,7 +78,7 @@ def _send(
     """Publish a copy to the queues that are bound for it."""
     key = key.encode("utf-8", "surrogateescape")[:NAME_BYTES_MAX].decode("utf-8", "ignore")
     try:
-        if not channel.home.route(TRACE_EXCHANGE, [key]):
+        if not channel.virtual_host.route(TRACE_EXCHANGE, [key]):
             return
         headers = {
             "exchange_name": exchange,

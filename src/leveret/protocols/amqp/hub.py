@@ -1,6 +1,6 @@
 """What all connections share: the broker under its lock, the list of what is to be sent, and what waits for the disk.
 
-receive -> [lock: frames, publishes, acks; pump to consumers] -> confirms wait for a frame of the journal
+receive -> [lock: frames, publishes, acks; pump to consumers] -> confirms wait for a commit batch of the journal
 durable -> [lock: confirms and held replies of that frame] -> flush: one write for each connection
 """
 
@@ -20,19 +20,19 @@ from leveret.observability.audit import Audit
 from leveret.observability.logs import Log
 from leveret.protocols.amqp.bodies import Bodies, BodyStore, tried
 from leveret.protocols.amqp.greeting import server_properties
-from leveret.protocols.amqp.limits import Limits
-from leveret.protocols.amqp.output import Outbox
+from leveret.protocols.amqp.limits import AmqpLimits
+from leveret.protocols.amqp.output import PendingOutput
 from leveret.protocols.amqp.quotas import Quotas
 from leveret.protocols.amqp.replying import Replies
 from leveret.protocols.amqp.state import Hold
 from leveret.protocols.amqp.traffic_counts import TrafficCounts
 from leveret.protocols.amqp.watch import beat
 from leveret.security.access import Access
-from leveret.security.authentication import Authentication, Credentials, Login
-from leveret.security.logins import NO_NAME, Attempt
+from leveret.security.authentication import AuthenticatedLogin, Authentication, Credentials
+from leveret.security.logins import NO_NAME, LoginAttempt
 
 if TYPE_CHECKING:
-    from leveret.protocols.amqp.connection import Connection
+    from leveret.protocols.amqp.connection import AmqpConnection
 
 COMPLAIN_MS = 1_000
 WAITING_MAX = 10_000  # publishes that nothing is written for would else be kept without end by a disk that is stuck
@@ -45,8 +45,8 @@ def _nothing() -> None:
     """What is done elsewhere when only the way back is wanted."""
 
 
-class Guard(Protocol):
-    """The broker under its lock, as leveret.runtime.runtime.Guard has it."""
+class BrokerRuntime(Protocol):
+    """The broker under its lock, as leveret.runtime.runtime.Runtime has it."""
 
     core: Broker
 
@@ -68,21 +68,23 @@ class Guard(Protocol):
         """Whether the disk is far behind."""
 
     @property
-    def durable_frame(self) -> int:
-        """The last frame of the journal that is on the disk."""
+    def durable_batch(self) -> int:
+        """The last commit batch of the journal that is on the disk."""
 
     def commit(self) -> int:
-        """The frame of the journal that has all that was done until now."""
+        """The commit batch of the journal that has all that was done until now."""
 
     def kick(self) -> None:
         """Write that frame at once."""
 
 
-class Elsewhere(Protocol):
+class Executor(Protocol):
     """Where slow things are done: large bodies."""
 
     def __call__(self, job: Callable[[], T], done: Callable[[T], None]) -> None:
-        """Run a job in some thread, then `done` with its result in the thread of the hub, and not under the guard."""
+        """Run a job in some thread, then `done` with its result in the thread of the hub, and not under the lock of
+        the runtime.
+        """
 
 
 class Decide(Protocol):
@@ -90,7 +92,7 @@ class Decide(Protocol):
 
     def __call__(
         self, host: str, name: str, now_ms: int, decide: Callable[[], T], done: Callable[[T | Exception], None]
-    ) -> Attempt | None:
+    ) -> LoginAttempt | None:
         """Run `decide` in some thread, then `done` with its result or exception in the thread of the hub."""
 
 
@@ -99,59 +101,59 @@ class Hub:
 
     def __init__(
         self,
-        guard: Guard,
+        runtime: BrokerRuntime,
         wake: Callable[[], object],
         access: Access,
-        elsewhere: Elsewhere,
-        limits: Limits,
+        in_thread: Executor,
+        limits: AmqpLimits,
         cluster_name: str = "leveret",
         authentication: Authentication | None = None,
         decide: Decide | None = None,
         soon: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
-        """Serve the broker of a guard; `wake` makes the loop call `flush` soon, from whatever thread.
+        """Serve the broker of a runtime; `wake` makes the loop call `flush` soon, from whatever thread.
 
         Logins are decided by `decide`, or elsewhere like everything that is slow. `soon` calls a function in the next
         turn of the loop.
         """
-        self.guard = guard
-        self.core = guard.core
+        self.runtime = runtime
+        self.core = runtime.core
         self.core.falls_back = _warn_of_strategy
         self.access = access
         self.authentication = authentication or Authentication(access)
         self.keep_password: Callable[[str, str], object] = access.change_password
         self.audit: Audit | None = None
         """Where changes by clients are noted; None: the node that the client has come to notes them."""
-        self.elsewhere = elsewhere
-        self.decide: Decide = decide or self._decide_elsewhere
-        self._soon = soon or (lambda job: elsewhere(_nothing, lambda _: job()))
+        self.in_thread = in_thread
+        self.decide: Decide = decide or self._decide_in_thread
+        self._soon = soon or (lambda job: in_thread(_nothing, lambda _: job()))
         self._changed_users: set[str | None] = set()
         access.watchers.add(self)
         self.limits = limits
         self.quotas = Quotas(self)
-        self.bodies = None if guard.large is None else Bodies(self, guard.large)
+        self.bodies = None if runtime.large is None else Bodies(self, runtime.large)
         self.server_properties = server_properties(cluster_name)
         self.node = f"leveret@{gethostname()}"
         self.alarm: str | None = None
         self.replies = Replies()
-        self.outbox = Outbox(wake)
-        self.connections: set[Connection] = set()
-        self.short_heartbeats: set[Connection] = set()
+        self.outbox = PendingOutput(wake)
+        self.connections: set[AmqpConnection] = set()
+        self.short_heartbeats: set[AmqpConnection] = set()
         self.traffic = TrafficCounts()
         self.opened: Counter[str] = Counter(connection=0, channel=0)
-        self.durable_frame = guard.durable_frame
+        self.durable_batch = runtime.durable_batch
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
-        self._slowed: list[Connection] = []
-        self._resumed: list[Connection] = []
+        self._slowed: list[AmqpConnection] = []
+        self._resumed: list[AmqpConnection] = []
         self._complained_ms = 0
 
     # One turn
 
-    def receive(self, connection: Connection, data: bytes | bytearray | memoryview) -> None:
+    def receive(self, connection: AmqpConnection, data: bytes | bytearray | memoryview) -> None:
         """Take what came from a socket."""
         self.run(connection, lambda: connection.receive(data))
 
-    def run(self, connection: Connection, action: Callable[[], None]) -> None:
+    def run(self, connection: AmqpConnection, action: Callable[[], None]) -> None:
         """Let a connection do something, and see to what it leaves behind."""
         with self.locked():
             self._try(connection, action)
@@ -163,12 +165,12 @@ class Hub:
     @contextmanager
     def locked(self) -> Iterator[Broker]:
         """The broker under its lock; if a queue cannot be read when it is let go, that is no client's fault."""
-        core = self.guard.__enter__()
+        core = self.runtime.__enter__()
         try:
             yield core
         finally:
             try:
-                self.guard.__exit__()
+                self.runtime.__exit__()
             except JournalFailed:
                 raise
             except Exception as error:
@@ -183,7 +185,7 @@ class Hub:
             else:
                 LOG.error("a queue could not be read", error)
 
-    def _try(self, connection: Connection, action: Callable[[], None]) -> None:
+    def _try(self, connection: AmqpConnection, action: Callable[[], None]) -> None:
         """Let a connection do something; if that fails unexpectedly, only it ends."""
         try:
             action()
@@ -194,7 +196,7 @@ class Hub:
             if not connection.finished:
                 self._try(connection, connection.finish)
 
-    def _confirm_later(self, connection: Connection) -> None:
+    def _confirm_later(self, connection: AmqpConnection) -> None:
         """Confirm the new publishes of a connection when they are durable."""
         channels = connection.take_unconfirmed()
         if channels:
@@ -206,24 +208,24 @@ class Hub:
             self.when_durable(confirm)
 
     def when_durable(self, action: Callable[[], None], *, lazily: bool = False) -> None:
-        """Do something when all that was done until now is on the disk; under the guard.
+        """Do something when all that was done until now is on the disk; under the lock of the runtime.
 
         `lazily`: that is in no hurry, so nothing is written earlier than it would be anyway.
         """
-        frame = self.guard.commit()
-        if frame <= self.durable_frame:
+        frame = self.runtime.commit()
+        if frame <= self.durable_batch:
             action()
             return
         self._waiting.append((frame, action))
         if not lazily:
-            self.guard.kick()
+            self.runtime.kick()
 
     def durable(self, frame: int) -> None:
-        """A frame of the journal is on the disk, and all before it."""
+        """A commit batch of the journal is on the disk, and all before it."""
         # A broker that was closed meanwhile, or lost to another owner, has no client to tell.
         with suppress(BrokerClosed, JournalFailed), self.locked():
-            self.durable_frame = max(self.durable_frame, frame)
-            while self._waiting and self._waiting[0][0] <= self.durable_frame:
+            self.durable_batch = max(self.durable_batch, frame)
+            while self._waiting and self._waiting[0][0] <= self.durable_batch:
                 self._waiting.popleft()[1]()
             if not self.is_behind:
                 slowed, self._slowed = self._slowed, []
@@ -234,14 +236,14 @@ class Hub:
     @property
     def is_behind(self) -> bool:
         """Whether so much waits for the disk that connections have to wait, too."""
-        return self.guard.behind or len(self._waiting) >= WAITING_MAX
+        return self.runtime.behind or len(self._waiting) >= WAITING_MAX
 
     @property
     def waits_for_disk(self) -> bool:
         """Whether something is to be done when the disk is done."""
         return bool(self._waiting)
 
-    def answer_when_durable(self, connection: Connection, answer: Callable[[], None]) -> None:
+    def answer_when_durable(self, connection: AmqpConnection, answer: Callable[[], None]) -> None:
         """Answer when all that was done until now is on the disk; the connection is not heard until then."""
         answered = False
 
@@ -261,12 +263,12 @@ class Hub:
             connection = self._resumed.pop()
             self.run(connection, connection.drain)
 
-    def resumed(self, connection: Connection) -> None:
+    def resumed(self, connection: AmqpConnection) -> None:
         """A connection can be heard again."""
         self._resumed.append(connection)
 
     def flush(self) -> None:
-        """Write what there is to be sent, once for each connection; not under the guard.
+        """Write what there is to be sent, once for each connection; not under the lock of the runtime.
 
         One round only: a consumer that reads as fast as we write must not keep the loop from all the others.
         """
@@ -276,7 +278,7 @@ class Hub:
         self.feed_consumers(connections)
         self.resume()
 
-    def _write(self, connection: Connection) -> None:
+    def _write(self, connection: AmqpConnection) -> None:
         """Let a connection write; one that cannot does not keep the others from it."""
         try:
             connection.flush()
@@ -286,7 +288,7 @@ class Hub:
             LOG.error("connection broken", error, **connection.who)
             connection.abort()
 
-    def feed_consumers(self, connections: list[Connection]) -> None:
+    def feed_consumers(self, connections: list[AmqpConnection]) -> None:
         """Push to those whose output was full and is not any more."""
         starved = [each for each in connections if each.outlet.starved and not each.outlet.paused]
         if starved:
@@ -298,33 +300,35 @@ class Hub:
 
     # Slow things
 
-    def login(self, connection: Connection, credentials: Credentials) -> None:
+    def login(self, connection: AmqpConnection, credentials: Credentials) -> None:
         """Decide a login by password or token."""
         self._authenticate(connection, credentials, connection.logged_in)
 
-    def renew(self, connection: Connection, token: bytes) -> None:
+    def renew(self, connection: AmqpConnection, token: bytes) -> None:
         """Decide about another token for a connection."""
         self._authenticate(connection, Credentials(None, token), connection.renewed)
 
-    def _authenticate(self, connection: Connection, credentials: Credentials, then: Callable[[Login], None]) -> None:
+    def _authenticate(
+        self, connection: AmqpConnection, credentials: Credentials, then: Callable[[AuthenticatedLogin], None]
+    ) -> None:
         """Decide credentials: at once if they were verified lately, else in line for a thread."""
         now_ms, host = self.core.now_ms, connection.peer.host
         known = self.authentication.recall(credentials, host, now_ms)
         if known is not None:
-            then(Login(known))
+            then(AuthenticatedLogin(known))
             return
 
-        def decide() -> Login:
+        def decide() -> AuthenticatedLogin:
             return self.authentication.authenticate(credentials, host, now_ms)
 
-        def finish(login: Login | Exception) -> None:
+        def finish(login: AuthenticatedLogin | Exception) -> None:
             if isinstance(login, Exception):
                 LOG.error("login could not be decided", login, **connection.who)
-                login = Login(None, "it could not be decided")
+                login = AuthenticatedLogin(None, "it could not be decided")
             self._strengthen(login)
             then(login)
 
-        def done(login: Login | Exception) -> None:
+        def done(login: AuthenticatedLogin | Exception) -> None:
             connection.attempt = None  # it refers to the connection by this function
             if not isinstance(login, Exception):
                 self.note_login(connection, credentials.name, login)
@@ -334,28 +338,30 @@ class Hub:
         connection.hold(Hold.LOGIN)
         connection.attempt = self.decide(host, credentials.name or NO_NAME, now_ms, decide, done)
 
-    def note_login(self, connection: Connection, name: str | None, login: Login) -> None:
+    def note_login(self, connection: AmqpConnection, name: str | None, login: AuthenticatedLogin) -> None:
         """Note a login that was refused, also when the client has gone meanwhile."""
         if login.identity is None and self.audit is not None:
             self.audit.login_failed("AMQP", name, connection.peer.host, login.reason)
 
-    def _decide_elsewhere(
+    def _decide_in_thread(
         self, host: str, name: str, now_ms: int, decide: Callable[[], T], done: Callable[[T | Exception], None]
     ) -> None:
-        self.elsewhere(partial(tried, decide), done)
+        self.in_thread(partial(tried, decide), done)
 
-    def _strengthen(self, login: Login) -> None:
+    def _strengthen(self, login: AuthenticatedLogin) -> None:
         """Store the better hash of a password, unless the password was changed while this login was decided."""
         if login.stronger is not None:
             user, stronger = login.stronger
             if user.name in self.access.users and self.access.users.get(user.name).password_hash == user.password_hash:
                 self.keep_password(user.name, stronger)
 
-    def attempt(self, connection: Connection, job: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
-        """Do something slow for a connection elsewhere, then `done` with what came of it, under the guard."""
-        self.elsewhere(partial(tried, job), lambda result: self.finish(connection, lambda: done(result)))
+    def attempt(self, connection: AmqpConnection, job: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
+        """Do something slow for a connection elsewhere, then `done` with what came of it, under the lock of the
+        runtime.
+        """
+        self.in_thread(partial(tried, job), lambda result: self.finish(connection, lambda: done(result)))
 
-    def finish(self, connection: Connection, action: Callable[[], None]) -> None:
+    def finish(self, connection: AmqpConnection, action: Callable[[], None]) -> None:
         """Go on with a connection after something slow."""
         self.run(connection, action)
         self.resume()
@@ -412,7 +418,7 @@ class Hub:
                 self._try(connection, partial(connection.ask_close, code, text))
         self.resume()
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: AmqpConnection) -> None:
         """A socket is gone."""
         self.run(connection, connection.lost)
 

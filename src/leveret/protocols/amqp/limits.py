@@ -6,7 +6,7 @@ MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class AmqpLimits:
     """The limits that connections are tuned and watched by."""
 
     frame_max: int = 131_072  # offered; the client may lower it

@@ -2,7 +2,7 @@ from libc.stdint cimport uint16_t, uint64_t
 
 from leveret.protocols.amqp.frames cimport FrameWriter
 
-cdef class Outbox:
+cdef class PendingOutput:
     cdef readonly list waiting      # connections that have something to send
     cdef object wake                # called when there is a first one
 
@@ -12,7 +12,7 @@ cdef class LargeBody:
     cdef uint64_t position          # of the first byte that was not taken
 
 cdef class Outlet(FrameWriter):
-    cdef Outbox outbox
+    cdef PendingOutput outbox
     cdef object connection
     cdef bint noted
     cdef public bint paused         # the socket takes no more

@@ -23,7 +23,7 @@ cdef enum:
     FRAME_OVERHEAD = 8
 
 
-cdef class Outbox:
+cdef class PendingOutput:
     """The connections that have something to send."""
 
     def __init__(self, wake) -> None:
@@ -43,7 +43,7 @@ cdef class LargeBody:
 cdef class Outlet(FrameWriter):
     """The frames that go to one client."""
 
-    def __init__(self, Outbox outbox not None, connection) -> None:
+    def __init__(self, PendingOutput outbox not None, connection) -> None:
         self.outbox = outbox
         self.connection = connection
         self.parts = deque()

@@ -59,7 +59,7 @@ class Publish:
         self._check_user()
         self._options = self._read_options()
         self._delay_ms = self._read_delay_ms()
-        self._queues: list[Queue] = channel.home.route(exchange, keys, self._headers, self._properties)
+        self._queues: list[Queue] = channel.virtual_host.route(exchange, keys, self._headers, self._properties)
         self._key = self._dedup_key()
         self._blob = False
         self.check_sizes()

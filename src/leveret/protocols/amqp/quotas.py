@@ -11,7 +11,7 @@ from leveret.core.errors import PreconditionFailed
 from leveret.protocols.amqp.replies import ProtocolError, Reply
 
 if TYPE_CHECKING:
-    from leveret.protocols.amqp.connection import Connection
+    from leveret.protocols.amqp.connection import AmqpConnection
     from leveret.protocols.amqp.hub import Hub
 
 
@@ -53,6 +53,6 @@ class Quotas:
                 f"cannot declare queue '{name}': queue limit in vhost '{vhost}' ({most}) is reached"
             )
 
-    def _running(self) -> list[Connection]:
+    def _running(self) -> list[AmqpConnection]:
         """The connections that are open."""
         return [each for each in self._hub.connections if each.started and not each.finished]

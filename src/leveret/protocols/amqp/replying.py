@@ -47,7 +47,7 @@ class Replies:
     def __init__(self) -> None:
         """No channel waits, and there is only one node."""
         self.node = ""
-        self.elsewhere: Callable[[str], Taker | None] = lambda node: None
+        self.in_thread: Callable[[str], Taker | None] = lambda node: None
         """Who takes what is for another node; None: there is no such node."""
         self._waiting: dict[str, ReplyConsumer] = {}
 
@@ -61,4 +61,4 @@ class Replies:
 
     def find(self, name: str) -> Taker | None:
         """Who takes replies under a name."""
-        return self._waiting.get(name) or self.elsewhere(node_of_reply(name))
+        return self._waiting.get(name) or self.in_thread(node_of_reply(name))

@@ -17,17 +17,17 @@ from typing import Any, TypeVar
 
 from leveret.core.errors import JournalFailed
 from leveret.observability.logs import LimitedEvent, Log
-from leveret.protocols.amqp.connection import Connection, Peer
-from leveret.protocols.amqp.hub import Guard, Hub
-from leveret.protocols.amqp.limits import Limits
-from leveret.protocols.amqp.sockets import Socket
+from leveret.protocols.amqp.connection import AmqpConnection, AmqpPeer
+from leveret.protocols.amqp.hub import BrokerRuntime, Hub
+from leveret.protocols.amqp.limits import AmqpLimits
+from leveret.protocols.amqp.sockets import AmqpSocket
 from leveret.protocols.amqp.watch import SWEEP_MS
-from leveret.protocols.net.admission import Admission
-from leveret.protocols.net.listener import Listener
+from leveret.protocols.net.admission import ConnectionBudget
+from leveret.protocols.net.listener import SocketListener
 from leveret.protocols.net.proxy_protocol import Proxies
 from leveret.security.access import Access
 from leveret.security.authentication import Authentication
-from leveret.security.logins import Attempt
+from leveret.security.logins import LoginAttempt
 from leveret.security.server_tls import ServerTls
 
 READ_BYTES = 262_144
@@ -44,21 +44,21 @@ class AmqpServer:
 
     def __init__(
         self,
-        guard: Guard,
+        runtime: BrokerRuntime,
         access: Access,
-        limits: Limits,
-        admission: Admission,
-        connect: Callable[[Hub, Peer], Connection] = Connection,
+        limits: AmqpLimits,
+        admission: ConnectionBudget,
+        connect: Callable[[Hub, AmqpPeer], AmqpConnection] = AmqpConnection,
         authentication: Authentication | None = None,
     ) -> None:
-        """Serve the broker of a guard in the running loop; nothing is listened on yet."""
+        """Serve the broker of a runtime in the running loop; nothing is listened on yet."""
         self.connect = connect
         self._loop = asyncio.get_running_loop()
         self.hub = Hub(
-            guard,
+            runtime,
             self._wake,
             access,
-            self._elsewhere,
+            self._in_thread,
             limits,
             authentication=authentication,
             decide=self._decide,
@@ -67,8 +67,8 @@ class AmqpServer:
         self.limits = limits
         self.admission = admission
         self.buffer = memoryview(bytearray(READ_BYTES))
-        self.sockets: dict[Socket, asyncio.Task[None]] = {}
-        self._listeners: list[Listener] = []
+        self.sockets: dict[AmqpSocket, asyncio.Task[None]] = {}
+        self._listeners: list[SocketListener] = []
         self._thread = threading.get_ident()
         self._jobs: set[Future[Any]] = set()
         self._threads = ThreadPoolExecutor(THREADS_MAX, "leveret-amqp")
@@ -81,7 +81,7 @@ class AmqpServer:
 
     def listen(self, bound: socket.socket, tls: ServerTls | None = None, proxies: Proxies | None = None) -> None:
         """Accept connections; by TLS if it is given, from load balancers if these are given."""
-        self._listeners.append(Listener(bound, partial(self._accepted, tls), self.admission.make_room, proxies))
+        self._listeners.append(SocketListener(bound, partial(self._accepted, tls), self.admission.make_room, proxies))
 
     def _accepted(self, tls: ServerTls | None, client: socket.socket, host: str, port: int) -> None:
         """Let a client in, or send it away."""
@@ -90,13 +90,13 @@ class AmqpServer:
             client.close()
             return
         self._idle.clear()
-        accepted = Socket(self, Peer(host, port), slot, tls)
+        accepted = AmqpSocket(self, AmqpPeer(host, port), slot, tls)
         slot.evict = partial(self._close, accepted)
         opening = self._loop.create_task(accepted.open(client))
         opening.add_done_callback(partial(self._opened, accepted, client))
         self.sockets[accepted] = opening
 
-    def _opened(self, accepted: Socket, client: socket.socket, opening: asyncio.Task[None]) -> None:
+    def _opened(self, accepted: AmqpSocket, client: socket.socket, opening: asyncio.Task[None]) -> None:
         """A socket is open or never will be, perhaps because it was closed before its turn came.
 
         If that was while the loop opened it, the loop gives up its transport and does not report it.
@@ -106,13 +106,13 @@ class AmqpServer:
             client.close()
             accepted.give_up()
 
-    def leave(self, closed: Socket) -> None:
+    def leave(self, closed: AmqpSocket) -> None:
         """A socket is gone."""
         closed.slot.leave()
         if self.sockets.pop(closed, None) is not None and not self.sockets:
             self._idle.set()
 
-    def _close(self, accepted: Socket) -> None:
+    def _close(self, accepted: AmqpSocket) -> None:
         """Close a socket at once, also one that is not open yet."""
         self.sockets[accepted].cancel()
         accepted.abort()
@@ -187,7 +187,7 @@ class AmqpServer:
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function, *arguments)
 
-    def _elsewhere(self, job: Callable[[], T], done: Callable[[T], None]) -> None:
+    def _in_thread(self, job: Callable[[], T], done: Callable[[T], None]) -> None:
         """Run a job in a thread, then `done` in the loop; called by the thread that pushes a message, whichever
         that is.
         """
@@ -197,7 +197,7 @@ class AmqpServer:
 
     def _decide(
         self, host: str, name: str, now_ms: int, decide: Callable[[], T], done: Callable[[T | Exception], None]
-    ) -> Attempt:
+    ) -> LoginAttempt:
         """Decide a login in line with those of the other protocols, then `done` in the loop."""
         return self.hub.access.logins.submit(host, name, now_ms, decide, partial(self._call, done))
 

@@ -2,9 +2,9 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from leveret.protocols.amqp.frames cimport Frame, FrameReader
 from leveret.protocols.amqp.output cimport Outlet
-from leveret.protocols.amqp.traffic cimport Traffic
+from leveret.protocols.amqp.traffic cimport ChannelTraffic
 
-cdef class Session:
+cdef class FrameSession:
     cdef readonly FrameReader reader
     cdef readonly Outlet outlet
     cdef readonly dict channels         # number -> Channel
@@ -13,7 +13,7 @@ cdef class Session:
     cdef public bint alarmed            # publishes are not looked at
     cdef public bint finished           # nothing more is heard
     cdef readonly bint unreadable       # where the next frame begins is not known any more
-    cdef Traffic current                # its content may lie in the buffer of the reader
+    cdef ChannelTraffic current                # its content may lie in the buffer of the reader
     cdef readonly dict routes           # of all channels: exchange and routing key as they come -> Route
     cdef uint64_t stamp                 # of the topology and the permissions that they were found by
     cdef uint64_t gathered              # bytes of messages that are not whole yet
@@ -25,12 +25,12 @@ cdef class Session:
     cdef int look_around(self) except -1
     cdef int handle(self, Frame* frame) except -1
     cdef int take_up(self) except -1
-    cdef int method(self, Traffic channel, Frame* frame) except -1
-    cdef int body(self, Traffic channel, Frame* frame) except -1
-    cdef int keep(self, Traffic channel) except -1
+    cdef int method(self, ChannelTraffic channel, Frame* frame) except -1
+    cdef int body(self, ChannelTraffic channel, Frame* frame) except -1
+    cdef int keep(self, ChannelTraffic channel) except -1
     cdef int check_gathered(self, uint64_t message_bytes_max) except -1
-    cdef int publish(self, Traffic channel, Frame* frame) except -1
-    cdef bint has_no_room(self, Traffic channel) noexcept
+    cdef int publish(self, ChannelTraffic channel, Frame* frame) except -1
+    cdef bint has_no_room(self, ChannelTraffic channel) noexcept
     cdef int put_off(self, Frame* frame) except -1
     cdef int refuse(self, object error, Frame* frame) except -1
-    cpdef int confirm_later(self, Traffic channel) except -1
+    cpdef int confirm_later(self, ChannelTraffic channel) except -1

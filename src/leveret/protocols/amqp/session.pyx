@@ -1,7 +1,7 @@
 """The frames of one connection, in and out: bytes in, calls out.
 
 Publishes, their content, and what settles deliveries are dealt with here; everything else goes to
-leveret.protocols.amqp.connection.Connection. Whatever is raised meanwhile becomes the answer to the frame that caused it.
+leveret.protocols.amqp.connection.AmqpConnection. Whatever is raised meanwhile becomes the answer to the frame that caused it.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -30,8 +30,8 @@ cdef enum:
     REQUEUE = 2             # in basic.nack; in basic.reject it is the only bit
 
 
-cdef class Session:
-    """The compiled part of a connection. Its subclass (leveret.protocols.amqp.connection.Connection) has these methods:
+cdef class FrameSession:
+    """The compiled part of a connection. Its subclass (leveret.protocols.amqp.connection.AmqpConnection) has these methods:
 
         current_stamp          A number that changes whenever a route may lead elsewhere, or be forbidden.
         on_frame               A frame came before the connection was open, or on a channel that is not.
@@ -58,7 +58,7 @@ cdef class Session:
 
     def free_input(self) -> None:
         """Free the input buffers in which nothing waits; of an idle connection only, as FrameReader.release."""
-        cdef Traffic channel
+        cdef ChannelTraffic channel
         self.reader.release()
         for channel in self.channels.values():
             if channel.gathered.size == 0:
@@ -101,7 +101,7 @@ cdef class Session:
 
     cdef int handle(self, Frame* frame) except -1:
         """Deal with a frame; 0 when that has to wait."""
-        cdef Traffic channel = self.current
+        cdef ChannelTraffic channel = self.current
         if self.aside and frame.channel in self.aside:
             self.set_aside(frame.channel, <bytes>(frame.payload - FRAME_HEADER)[:frame.size + FRAME_OVERHEAD])
             return 1
@@ -160,7 +160,7 @@ cdef class Session:
         self.has_returned = False
         return 0
 
-    cdef int method(self, Traffic channel, Frame* frame) except -1:
+    cdef int method(self, ChannelTraffic channel, Frame* frame) except -1:
         """Deal with a method on an open channel; 0 when that has to wait."""
         cdef uint32_t kind = <uint32_t>big_endian(frame.payload, 4)
         cdef uint64_t tag
@@ -186,14 +186,14 @@ cdef class Session:
             self.look_around()
         return 1
 
-    cdef int body(self, Traffic channel, Frame* frame) except -1:
+    cdef int body(self, ChannelTraffic channel, Frame* frame) except -1:
         """Take a piece of a body."""
         cdef uint64_t before = channel.gathered.size
         channel.body(frame.payload, frame.size, self.stamp)
         self.gathered += channel.gathered.size - before
         return self.check_gathered(channel.message_bytes_max)
 
-    cdef int keep(self, Traffic channel) except -1:
+    cdef int keep(self, ChannelTraffic channel) except -1:
         """Let a channel copy what it still needs of the buffer of the reader."""
         cdef uint64_t before = channel.gathered.size
         channel.keep()
@@ -205,21 +205,21 @@ cdef class Session:
         cdef uint64_t most = UNFINISHED_MAX * message_bytes_max
         if self.gathered > most:
             # A guess until here: it does not know of channels that closed.
-            self.gathered = sum([(<Traffic>each).gathered.size for each in self.channels.values()])
+            self.gathered = sum([(<ChannelTraffic>each).gathered.size for each in self.channels.values()])
             if self.gathered > most:
                 raise ProtocolError(
                     Reply.RESOURCE_ERROR, f"{self.gathered} bytes of unfinished messages: finish one before the next"
                 )
         return 0
 
-    cdef int publish(self, Traffic channel, Frame* frame) except -1:
+    cdef int publish(self, ChannelTraffic channel, Frame* frame) except -1:
         """Begin a publish, unless there is no room for it now."""
         if self.has_no_room(channel):
             return self.put_off(frame)
         channel.begin(frame.payload, frame.size)
         return 1
 
-    cdef bint has_no_room(self, Traffic channel) noexcept:
+    cdef bint has_no_room(self, ChannelTraffic channel) noexcept:
         """Whether publishes have to wait: there is an alarm, or there will be one at the next look."""
         return self.alarmed or channel.publisher.engine.journal.full
 
@@ -229,21 +229,21 @@ cdef class Session:
         self.on_publish_in_alarm()
         return 0
 
-    cpdef int confirm_later(self, Traffic channel) except -1:
+    cpdef int confirm_later(self, ChannelTraffic channel) except -1:
         """Remember that a channel has publishes to confirm."""
         if channel.published > channel.confirmed and not channel.noted:
             channel.noted = True
             self.noted.append(channel)
         return 0
 
-    def take_unconfirmed(self) -> list[tuple[Traffic, int]]:
+    def take_unconfirmed(self) -> list[tuple[ChannelTraffic, int]]:
         """The channels with new publishes to confirm, and the last of them on each."""
         if not self.noted:
             return self.noted
         noted, self.noted = self.noted, []
         for channel in noted:
-            (<Traffic>channel).noted = False
-        return [(channel, (<Traffic>channel).published) for channel in noted]
+            (<ChannelTraffic>channel).noted = False
+        return [(channel, (<ChannelTraffic>channel).published) for channel in noted]
 
     cdef int refuse(self, object error, Frame* frame) except -1:
         """Answer a frame that could not be dealt with; one that was not even read concerns the whole connection."""

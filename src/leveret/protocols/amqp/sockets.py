@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from leveret.observability.logs import Log
 from leveret.protocols.amqp.codec import encode
-from leveret.protocols.amqp.connection import Connection, Peer
+from leveret.protocols.amqp.connection import AmqpConnection, AmqpPeer
 from leveret.protocols.amqp.frames import METHOD, FrameReader, FrameWriter
 from leveret.protocols.amqp.methods import ConnectionClose, ConnectionCloseOk
 from leveret.protocols.amqp.replies import ProtocolError
@@ -33,10 +33,10 @@ LOG = Log("amqp")
 HANDSHAKE_FAILED = LOG.limited("tls handshake failed", logging.INFO)
 
 
-class Socket(asyncio.BufferedProtocol):
+class AmqpSocket(asyncio.BufferedProtocol):
     """One accepted socket."""
 
-    def __init__(self, server: AmqpServer, peer: Peer, slot: Slot, tls: ServerTls | None = None) -> None:
+    def __init__(self, server: AmqpServer, peer: AmqpPeer, slot: Slot, tls: ServerTls | None = None) -> None:
         """Of a client that was let in; it is known better after TLS."""
         self.peer = peer
         self.slot = slot
@@ -44,7 +44,7 @@ class Socket(asyncio.BufferedProtocol):
         self._server = server
         self._hub = server.hub
         self._buffer = server.buffer
-        self._connection: Connection | None = None
+        self._connection: AmqpConnection | None = None
         self._transport: asyncio.Transport | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._reading = True
@@ -138,7 +138,7 @@ class Socket(asyncio.BufferedProtocol):
         if not self.slot.authenticated and connection.identity is not None:
             self.slot.authenticate()
 
-    def _end(self, connection: Connection, transport: asyncio.Transport) -> None:
+    def _end(self, connection: AmqpConnection, transport: asyncio.Transport) -> None:
         """Say no more, and hear the client out: input left unread would reset the socket, and lose our last words.
 
         After connection.close-ok or a refusal the client closes the socket: clients take an early FIN for an error.

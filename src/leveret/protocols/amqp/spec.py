@@ -7,7 +7,7 @@ A name that begins with an underscore is reserved: zeros when written, skipped w
 from typing import NamedTuple
 
 
-class Argument(NamedTuple):
+class MethodArgument(NamedTuple):
     """One argument of a method; kind is octet, short, long, longlong, bit, shortstr, longstr or table."""
 
     name: str
@@ -20,7 +20,7 @@ class MethodSpec(NamedTuple):
     class_id: int
     method_id: int
     name: str
-    arguments: tuple[Argument, ...]
+    arguments: tuple[MethodArgument, ...]
     replies: tuple[str, ...]
     has_content: bool
 
@@ -183,7 +183,7 @@ def _parsed(class_id: int, method_id: int, name: str, arguments: str, replies: s
         class_id,
         method_id,
         name,
-        tuple(Argument(argument, kind) for argument, kind in pairs),
+        tuple(MethodArgument(argument, kind) for argument, kind in pairs),
         tuple(replies.split()),
         name in _WITH_CONTENT,
     )

@@ -3,7 +3,7 @@
 from enum import Enum
 
 
-class State(Enum):
+class ConnectionState(Enum):
     """The states in their order; the values are what errors call them."""
 
     HEADER = "pre_init"
@@ -16,8 +16,10 @@ class State(Enum):
     CLOSED = "closed"
 
 
-UNKNOWN = frozenset((State.HEADER, State.STARTING, State.AUTHENTICATING))  # before the login
-HANDSHAKE = UNKNOWN | {State.TUNING, State.OPENING}
+UNKNOWN = frozenset(
+    (ConnectionState.HEADER, ConnectionState.STARTING, ConnectionState.AUTHENTICATING)
+)  # before the login
+HANDSHAKE = UNKNOWN | {ConnectionState.TUNING, ConnectionState.OPENING}
 
 
 class Hold(Enum):

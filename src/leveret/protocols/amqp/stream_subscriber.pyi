@@ -1,16 +1,16 @@
 from collections.abc import Sequence
 
-from leveret.core.streams import Cursor
+from leveret.core.streams import StreamCursor
 from leveret.protocols.amqp.subscriber import Subscriber
-from leveret.protocols.amqp.traffic import Traffic
+from leveret.protocols.amqp.traffic import ChannelTraffic
 
 class StreamSubscriber(Subscriber):
-    cursors: list[Cursor]
+    cursors: list[StreamCursor]
     def __init__(
         self,
-        channel: Traffic,
+        channel: ChannelTraffic,
         tag: str,
-        cursors: Sequence[Cursor],
+        cursors: Sequence[StreamCursor],
         *,
         partitioned: bool = False,
         prefetch: int = 0,

@@ -14,11 +14,11 @@ from libc.string cimport memcpy
 from leveret.protocols.amqp.frames cimport BODY, HEADER, METHOD, frame_start, room
 from leveret.protocols.amqp.output cimport Outlet
 from leveret.protocols.amqp.subscriber cimport Subscriber
-from leveret.protocols.amqp.traffic cimport Traffic, put_tag
+from leveret.protocols.amqp.traffic cimport ChannelTraffic, put_tag
 from leveret.core.held cimport READING, Held, new_held
 from leveret.core.ports cimport Entry, Record
 from leveret.core.queue cimport Queue
-from leveret.core.streams cimport Cursor
+from leveret.core.streams cimport StreamCursor
 from leveret.core.tables cimport big_endian
 
 from leveret.core.message import restored
@@ -43,7 +43,7 @@ cdef class StreamSubscriber(Subscriber):
     """Reads one partition of a stream, or all of them in turn."""
 
     def __init__(
-        self, Traffic channel not None, str tag, list cursors not None, *, bint partitioned=False, uint32_t prefetch=0,
+        self, ChannelTraffic channel not None, str tag, list cursors not None, *, bint partitioned=False, uint32_t prefetch=0,
         bint exclusive=False, str name=None,
     ) -> None:
         Subscriber.__init__(self, channel, tag, prefetch=prefetch, exclusive=exclusive, name=name)
@@ -58,18 +58,18 @@ cdef class StreamSubscriber(Subscriber):
     @property
     def offset(self) -> int:
         """The offset of the record that comes next, in the partition that is behind the most."""
-        return min([(<Cursor>cursor).offset for cursor in self.cursors], default=0)
+        return min([(<StreamCursor>cursor).offset for cursor in self.cursors], default=0)
 
     cpdef int pull(self) except -1:
         """See Consumer."""
         cdef Record record
-        cdef Cursor cursor
+        cdef StreamCursor cursor
         cdef int pulled = 0
         cdef Py_ssize_t empty = 0, count = len(self.cursors)
         if self.ticket is None and count:
             self.ticket = self.new_ticket()
         while empty < count and self.can_take():
-            cursor = <Cursor>self.cursors[self.turn]
+            cursor = <StreamCursor>self.cursors[self.turn]
             if cursor.find(&record):
                 self.write(&record, cursor)
                 traced = copied(&record) if self.channel.firehose.on else None
@@ -100,9 +100,9 @@ cdef class StreamSubscriber(Subscriber):
         ticket.consumer = self
         return ticket
 
-    cdef int write(self, Record* record, Cursor cursor) except -1:
+    cdef int write(self, Record* record, StreamCursor cursor) except -1:
         """Write a delivery."""
-        cdef Traffic channel = self.channel
+        cdef ChannelTraffic channel = self.channel
         cdef Outlet outlet = channel.outlet
         cdef uint64_t tag = channel.last_tag + 1
         cdef uint64_t position = record.header_len, piece

@@ -1,12 +1,12 @@
 from leveret.core.consumer import Consumer
-from leveret.protocols.amqp.traffic import Traffic
+from leveret.protocols.amqp.traffic import ChannelTraffic
 
 class Subscriber(Consumer):
-    channel: Traffic
+    channel: ChannelTraffic
     timeout_ms: int
     def __init__(
         self,
-        channel: Traffic,
+        channel: ChannelTraffic,
         tag: str,
         *,
         prefetch: int = 0,

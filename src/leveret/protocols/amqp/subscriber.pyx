@@ -14,7 +14,7 @@ cdef class Subscriber(Consumer):
     """Pushes into the outlet of its connection, as long as that and the limits of its channel allow."""
 
     def __init__(
-        self, Traffic channel not None, str tag, *, uint32_t prefetch=0, int64_t priority=0, bint exclusive=False,
+        self, ChannelTraffic channel not None, str tag, *, uint32_t prefetch=0, int64_t priority=0, bint exclusive=False,
         bint no_ack=False, str name=None, uint64_t timeout_ms=0,
     ) -> None:
         cdef bytes encoded = tag.encode("utf-8", "surrogateescape")
@@ -44,7 +44,7 @@ cdef class Subscriber(Consumer):
 
     cpdef deliver(self, Held held):
         """See Consumer."""
-        cdef Traffic channel = self.channel
+        cdef ChannelTraffic channel = self.channel
         cdef uint64_t tag = channel.last_tag + 1
         put_tag(self.prefix + self.prefix_len - TAG_AND_FLAG, tag)
         self.prefix[self.prefix_len - 1] = is_redelivered(held)

@@ -15,7 +15,7 @@ cdef enum Settlement:
     REQUEUE = 1
     REJECT = 2
 
-cdef class Route:
+cdef class ChannelRoute:
     cdef readonly bytes wire        # exchange and routing key as they come
     cdef readonly list queues
     cdef readonly bint plain        # nothing but these decides where a message goes
@@ -24,7 +24,7 @@ cdef class Route:
     cdef bint quorum                # one of them is: a transient message may need two records, see Publisher.put
     cdef uint64_t stamp             # of the topology and the permissions that it was found by
 
-cdef class Traffic(Gathering):
+cdef class ChannelTraffic(Gathering):
     cdef readonly Outlet outlet
     cdef readonly object core           # leveret.core.broker.Broker
     cdef readonly Publisher publisher
@@ -47,7 +47,7 @@ cdef class Traffic(Gathering):
     cdef readonly uint64_t publishes, acks, gets, redeliveries      # since the channel was opened
     cdef public uint64_t dropped, returned, empty_gets              # the same: of publishes without a queue, and of gets
     cdef readonly Switch firehose                   # of the virtual host
-    cdef Route last
+    cdef ChannelRoute last
     # The content that is being received.
     cdef uint8_t expects                    # HEADER, BODY, or 0: a method
     cdef uint8_t bits
@@ -60,8 +60,8 @@ cdef class Traffic(Gathering):
     cdef int body(self, const uint8_t* payload, uint32_t size, uint64_t stamp) except -1
     cdef int keep(self) except -1
     cdef int complete(self, const uint8_t* header, const uint8_t* body, uint64_t stamp) except -1
-    cdef int send(self, Route route, const uint8_t* header, const uint8_t* body, Scan* found) except -1
-    cdef Route route(self, uint64_t stamp)
+    cdef int send(self, ChannelRoute route, const uint8_t* header, const uint8_t* body, Scan* found) except -1
+    cdef ChannelRoute route(self, uint64_t stamp)
     cdef int acknowledge(self, uint64_t through) except -1
     cdef int answer(self, uint8_t method, uint64_t tag, bint multiple) except -1
     cdef int settle(self, uint64_t tag, bint multiple, uint8_t how) except -1

@@ -8,20 +8,20 @@ from leveret.core.switch import Switch
 from leveret.protocols.amqp.output import Outlet
 from leveret.protocols.amqp.unacked import Unacked
 
-class Route:
+class ChannelRoute:
     wire: bytes
     queues: list[Queue]
     plain: bool
     def __init__(self, queues: list[Queue], plain: bool) -> None: ...
 
-class Traffic:
+class ChannelTraffic:
     outlet: Outlet
     core: Broker
     publisher: Publisher
     number: int
     message_bytes_max: int
     large_bytes: int
-    routes: dict[bytes, Route]
+    routes: dict[bytes, ChannelRoute]
     subscribers: dict[str, Any]
     unacked: Unacked
     last_tag: int
@@ -50,7 +50,7 @@ class Traffic:
         outlet: Outlet,
         core: Broker,
         number: int,
-        routes: dict[bytes, Route],
+        routes: dict[bytes, ChannelRoute],
         message_bytes_max: int,
         firehose: Switch,
     ) -> None: ...

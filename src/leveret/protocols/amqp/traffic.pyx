@@ -43,7 +43,7 @@ cdef enum:
 cdef const char* REPLY_TO = b"\x15amq.rabbitmq.reply-to"
 
 
-cdef class Route:
+cdef class ChannelRoute:
     """Where the messages of one exchange and routing key go, as long as nothing changes."""
 
     def __init__(self, list queues not None, bint plain) -> None:
@@ -57,7 +57,7 @@ cdef class Route:
             self.quorum = self.quorum or queue.is_quorum
 
 
-cdef class Traffic(Gathering):
+cdef class ChannelTraffic(Gathering):
     """The compiled part of a channel. Its subclass (leveret.protocols.amqp.channel.Channel) has these methods:
 
         find_route             Check that the user may publish so, and say where it goes.
@@ -162,7 +162,7 @@ cdef class Traffic(Gathering):
     cdef int complete(self, const uint8_t* header, const uint8_t* body, uint64_t stamp) except -1:
         """A whole message is here: publish it."""
         cdef Scan found
-        cdef Route route
+        cdef ChannelRoute route
         cdef bytes content
         self.expects = 0
         try:
@@ -194,9 +194,9 @@ cdef class Traffic(Gathering):
         )
         return 0
 
-    cdef Route route(self, uint64_t stamp):
+    cdef ChannelRoute route(self, uint64_t stamp):
         """What the names of a publish lead to, remembered as long as neither topology nor permissions change."""
-        cdef Route route = self.last
+        cdef ChannelRoute route = self.last
         cdef bytes wire
         if (
             route is not None and route.stamp == stamp and PyBytes_GET_SIZE(route.wire) == self.route_len
@@ -218,7 +218,7 @@ cdef class Traffic(Gathering):
         self.last = route
         return route
 
-    cdef int send(self, Route route, const uint8_t* header, const uint8_t* body, Scan* found) except -1:
+    cdef int send(self, ChannelRoute route, const uint8_t* header, const uint8_t* body, Scan* found) except -1:
         """Publish what needs no further look."""
         cdef Publisher publisher = self.publisher
         cdef Engine engine = publisher.engine

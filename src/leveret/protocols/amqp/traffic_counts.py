@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from leveret.protocols.amqp.channel import Channel
-    from leveret.protocols.amqp.connection import Connection
+    from leveret.protocols.amqp.connection import AmqpConnection
 
 # What channels count, and what it is called here.
 COUNTED = {
@@ -35,7 +35,7 @@ class TrafficCounts:
         for name, attribute in COUNTED.items():
             self._gone[name] += getattr(channel, attribute)
 
-    def of(self, connections: Iterable[Connection]) -> dict[str, int]:
+    def of(self, connections: Iterable[AmqpConnection]) -> dict[str, int]:
         """What was counted so far, and what the channels have before them now."""
         channels = [channel for each in connections for channel in each.channels.values()]
         found = {

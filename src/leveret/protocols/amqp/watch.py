@@ -11,13 +11,13 @@ from leveret.core.errors import AccessRefused
 from leveret.core.held import Held
 from leveret.observability.logs import Log
 from leveret.protocols.amqp.replies import ProtocolError, Reply
-from leveret.protocols.amqp.state import HANDSHAKE, State
+from leveret.protocols.amqp.state import HANDSHAKE, ConnectionState
 from leveret.protocols.amqp.subscriber import Subscriber
 from leveret.security.authorisation import admit
 
 if TYPE_CHECKING:
     from leveret.protocols.amqp.channel import Channel
-    from leveret.protocols.amqp.connection import Connection, Refusal
+    from leveret.protocols.amqp.connection import AmqpConnection, RefusedLogin
 
 CLOSING_MS = 30_000  # how long we wait for connection.close-ok
 UNREADABLE_MS = 3_000  # how long a client has to read why, when we could not understand its answer anyway
@@ -31,7 +31,7 @@ LOG = Log("amqp")
 TOO_SLOW = LOG.limited("handshake took too long")
 
 
-def check(connection: Connection, now_ms: int) -> None:
+def check(connection: AmqpConnection, now_ms: int) -> None:
     """Look at a connection, about once a second."""
     if connection.finished:
         return
@@ -39,7 +39,7 @@ def check(connection: Connection, now_ms: int) -> None:
         connection.free_input()
     if now_ms - connection.sent_ms >= IDLE_MS:
         connection.outlet.release()
-    check_home(connection)
+    check_virtual_host(connection)
     if connection.blocked and not connection.alarmed and not connection.hub.core.journal.full:
         connection.set_alarm(None)
     if connection.refusal is not None:
@@ -48,7 +48,7 @@ def check(connection: Connection, now_ms: int) -> None:
         if now_ms - connection.since_ms > connection.hub.limits.handshake_ms:
             TOO_SLOW.note(**connection.who, state=connection.state.value)
             connection.finish()
-    elif connection.state is State.CLOSING:
+    elif connection.state is ConnectionState.CLOSING:
         if now_ms - connection.since_ms > (UNREADABLE_MS if connection.unreadable else CLOSING_MS):
             connection.finish()
     else:
@@ -59,13 +59,13 @@ def check(connection: Connection, now_ms: int) -> None:
                 _check_deliveries(channel, now_ms)
 
 
-def check_home(connection: Connection) -> None:
+def check_virtual_host(connection: AmqpConnection) -> None:
     """Close the connection of a deleted user, in a deleted virtual host, or with an expired token."""
-    if connection.state is not State.RUNNING:
+    if connection.state is not ConnectionState.RUNNING:
         return
     hub, vhost, identity = connection.hub, connection.vhost, connection.identity
     assert identity is not None, "a running connection has logged in"
-    if hub.core.topology.vhosts.get(vhost) is not connection.home:
+    if hub.core.topology.vhosts.get(vhost) is not connection.virtual_host:
         connection.ask_close(Reply.CONNECTION_FORCED, f"CONNECTION_FORCED - vhost '{vhost}' is deleted")
     elif identity.local and identity.user not in hub.access.users:
         connection.ask_close(Reply.CONNECTION_FORCED, f"CONNECTION_FORCED - user '{identity.user}' is deleted")
@@ -74,10 +74,10 @@ def check_home(connection: Connection) -> None:
         connection.ask_close(Reply.CONNECTION_FORCED, f"CONNECTION_FORCED - {EXPIRED}")
 
 
-def check_access(connection: Connection) -> None:
+def check_access(connection: AmqpConnection) -> None:
     """Close the connection of a user that may not be in its virtual host any more, else cancel refused consumers."""
-    check_home(connection)
-    if connection.state is not State.RUNNING or connection.identity is None:
+    check_virtual_host(connection)
+    if connection.state is not ConnectionState.RUNNING or connection.identity is None:
         return
     try:
         admit(connection.hub.access.permissions, connection.identity, "connection.open", connection.vhost)
@@ -88,7 +88,7 @@ def check_access(connection: Connection) -> None:
         channel.check_consumers()
 
 
-def tell_refusal(connection: Connection, refused: Refusal, now_ms: int) -> None:
+def tell_refusal(connection: AmqpConnection, refused: RefusedLogin, now_ms: int) -> None:
     """Tell of a refused login when it was held back for long enough."""
     if now_ms >= refused.due_ms:
         if refused.close is not None:
@@ -97,12 +97,12 @@ def tell_refusal(connection: Connection, refused: Refusal, now_ms: int) -> None:
         connection.finish()
 
 
-def beat(connection: Connection, now_ms: int) -> None:
+def beat(connection: AmqpConnection, now_ms: int) -> None:
     """Send a heartbeat in each half of the interval in which nothing else is sent, as RabbitMQ does."""
     half_ms = connection.heartbeat_ms // 2
     idle_ms = now_ms - connection.sent_ms
     if (
-        connection.state is State.RUNNING
+        connection.state is ConnectionState.RUNNING
         and idle_ms >= max(half_ms - SWEEP_MS, half_ms // 2)
         and not connection.outlet.pending_bytes
     ):
@@ -110,7 +110,7 @@ def beat(connection: Connection, now_ms: int) -> None:
         connection.outlet.note()
 
 
-def _check_heartbeat(connection: Connection, now_ms: int) -> None:
+def _check_heartbeat(connection: AmqpConnection, now_ms: int) -> None:
     """Show that we are here; a peer that we do not listen to need not do the same."""
     beat(connection, now_ms)
     silent_ms = now_ms - connection.received_ms
@@ -121,7 +121,7 @@ def _check_heartbeat(connection: Connection, now_ms: int) -> None:
         connection.finish()
 
 
-def _is_still_silent(connection: Connection) -> bool:
+def _is_still_silent(connection: AmqpConnection) -> bool:
     """Whether it was silent at the last look, too: if it was we who stood still, what it has said is yet to be read."""
     last_ms, connection.silent_since_ms = connection.silent_since_ms, connection.received_ms
     return last_ms == connection.received_ms

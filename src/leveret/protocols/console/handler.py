@@ -3,7 +3,7 @@
 from collections.abc import Awaitable
 
 from leveret.protocols.console.assets import answer, find, read_assets
-from leveret.protocols.console.login import Login
+from leveret.protocols.console.login import ConsoleLogin
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.http.router import Answer, Router
@@ -15,7 +15,7 @@ OUTSIDE = (b"/", b"/console")
 class Console:
     """Serves the page to users who can log in, and the login to every client."""
 
-    def __init__(self, login: Login) -> None:
+    def __init__(self, login: ConsoleLogin) -> None:
         """Read the files."""
         self._assets = read_assets()
         self._router = Router(login.routes())

@@ -15,8 +15,8 @@ from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import Refusal, Request
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.http.router import Answer, Routes
-from leveret.protocols.http.sessions import Session, cookie_line
-from leveret.protocols.rest.fields import Record, Text, json_body
+from leveret.protocols.http.sessions import BrowserSession, cookie_line
+from leveret.protocols.rest.fields import RecordField, Text, json_body
 from leveret.security.access import Access
 from leveret.security.authorisation import OPERATOR, holds
 from leveret.security.identity import Identity
@@ -25,13 +25,13 @@ from leveret.security.permissions import Resource
 
 BODY_BYTES_MAX = 4_096
 NO_STORE = (("Cache-Control", "no-store"),)
-LOGIN = Record(
+LOGIN = RecordField(
     "Who logs in.",
     {"user": Text("The name.", 255, 1, required=True), "password": Text("The password.", 1_024, required=True)},
 )
 
 
-class Login:
+class ConsoleLogin:
     """Logs people in who use the page."""
 
     def __init__(self, auth: Auth, access: Access, audit: Audit, oauth: OAuthLogin | None = None) -> None:
@@ -40,7 +40,7 @@ class Login:
         self._oauth = oauth
         self._access = access
         self._audit = audit
-        self.tell: Callable[[Session], Awaitable[object]] = _tell_nobody
+        self.tell: Callable[[BrowserSession], Awaitable[object]] = _tell_nobody
         """Lets other nodes know that a session has ended."""
         self.cluster: str | None = None
         """The one that this server is a node of."""
@@ -99,7 +99,7 @@ class Login:
 
     def begin(
         self, request: Request, identity: Identity, *, certified: bool = False
-    ) -> tuple[tuple[str, str], Session]:
+    ) -> tuple[tuple[str, str], BrowserSession]:
         """Begin a session; gives the header that makes the browser keep it."""
         request.peer.authenticated()
         key, session = self._auth.sessions.begin(identity, certified=certified)
@@ -118,7 +118,7 @@ class Login:
         # The page leads the browser there: else the next login would need no password.
         return json_response({"logout_url": await self._oauth.logout_url(request, self._auth)}, 200, headers)
 
-    def _shown(self, session: Session) -> dict[str, Any]:
+    def _shown(self, session: BrowserSession) -> dict[str, Any]:
         """What the page needs to know of a session."""
         who, permissions = session.identity, self._access.permissions
         vhosts = [each for each in self._access.vhosts() if who.may_enter(permissions, each)]
@@ -155,5 +155,5 @@ class Login:
         return True
 
 
-async def _tell_nobody(session: Session) -> None:
+async def _tell_nobody(session: BrowserSession) -> None:
     """A single server has no other node to tell."""

@@ -24,8 +24,8 @@ from leveret.security.fetch import FAILURES
 from leveret.security.identity import Identity
 
 if TYPE_CHECKING:
-    from leveret.protocols.console.login import Login
-    from leveret.security.oidc import BrowserLogin, Pending
+    from leveret.protocols.console.login import ConsoleLogin
+    from leveret.security.oidc import BrowserLogin, PendingLogin
 
 LOGIN, CALLBACK, HOME = "/console/oauth/login", "/console/oauth/callback", "/console/"
 COOKIE = "leveret_oauth"
@@ -47,7 +47,7 @@ class OAuthLogin:
         self._provider = provider
         self._redirect_url = redirect_url
 
-    def routes(self, login: Login, auth: Auth) -> Routes:
+    def routes(self, login: ConsoleLogin, auth: Auth) -> Routes:
         """What it answers; `login` begins sessions."""
 
         async def begin(request: Request) -> Answer:
@@ -63,14 +63,14 @@ class OAuthLogin:
         auth.check_secrecy(request)
         redirect = self._redirect_url or f"{_origin(request)}{CALLBACK}"
         try:
-            url, pending = await auth.elsewhere(request, lambda now_ms: self._provider.start(redirect, now_ms))
+            url, pending = await auth.in_thread(request, lambda now_ms: self._provider.start(redirect, now_ms))
         except FAILURES as error:
             LOG.warning("login refused", peer=request.peer.host, reason=error)
             return _back(request, "unreachable")
         value = auth.sessions.sign(PURPOSE, json.dumps(pending).encode())
         return Response(303, headers=(("Location", url), _cookie_line(value, request), *NO_STORE))
 
-    async def _finish(self, request: Request, auth: Auth, login: Login) -> Answer:
+    async def _finish(self, request: Request, auth: Auth, login: ConsoleLogin) -> Answer:
         """Begin a session for the person whom the provider sends back."""
         auth.check_secrecy(request)
         query, pending = request.query, _pending(request, auth)
@@ -105,7 +105,7 @@ class OAuthLogin:
         """Where the browser is to go to log out at the provider as well, if that can be said."""
         home = f"{(self._redirect_url or _origin(request) + CALLBACK).removesuffix(CALLBACK)}{HOME}"
         try:
-            return await auth.elsewhere(request, lambda now_ms: self._provider.logout_url(home, now_ms))
+            return await auth.in_thread(request, lambda now_ms: self._provider.logout_url(home, now_ms))
         except (*FAILURES, Refusal) as error:
             LOG.warning("not logged out at the provider", peer=request.peer.host, reason=error)
             return None
@@ -119,12 +119,12 @@ def _origin(request: Request) -> str:
     return f"{'https' if request.peer.tls else 'http'}://{host}"
 
 
-def _pending(request: Request, auth: Auth) -> Pending | None:
+def _pending(request: Request, auth: Auth) -> PendingLogin | None:
     """The login that the browser has begun."""
-    from leveret.security.oidc import Pending
+    from leveret.security.oidc import PendingLogin
 
     data = auth.sessions.signed(PURPOSE, cookie(request, COOKIE))
-    return None if data is None else Pending(*json.loads(data))
+    return None if data is None else PendingLogin(*json.loads(data))
 
 
 def _back(request: Request, why: str) -> Response:

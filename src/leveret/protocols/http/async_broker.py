@@ -1,10 +1,10 @@
 """The broker as handlers of HTTP use it: in the thread of the loop, without a task or a thread for each request.
 
-    send    -> under the lock -> frame of the journal -> answered when that is on the disk
+    send    -> under the lock -> commit batch of the journal -> answered when that is on the disk
     receive -> under the lock -> answered at once, or a Poll that is woken by what comes
 
-Each verb gives its answer or something to await, which is what a handler may give. Answers that wait for the same frame
-are woken by one call from the thread that wrote it.
+Each verb gives its answer or something to await, which is what a handler may give. Answers that wait for the same
+commit batch are woken by one call from the thread that wrote it.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from leveret.embedded.declare import milliseconds
 from leveret.embedded.message import Message
 from leveret.embedded.outgoing import Outgoing
 from leveret.embedded.queue import Queue
-from leveret.protocols.http.pending import Pending
+from leveret.protocols.http.pending import PendingAnswer
 from leveret.security.access import Access
 
 POLLS_MAX = 20_000  # each has a timer, a future and a place in a line
 ANSWER_BYTES_MAX = 4 << 20  # of messages in one answer, which is in memory some times over; one message always fits
-EARLY_COUNT = 8  # answers that wait for a frame before the disk begins with it: it works while the turn goes on
+EARLY_COUNT = 8  # answers that wait for a commit batch before the disk begins with it: it works while the turn goes on
 
 T = TypeVar("T")
 
 
-class Desk:
+class AsyncBroker:
     """One for all requests of a loop; to be closed before the broker is."""
 
     def __init__(self, broker: Broker, polls_max: int = POLLS_MAX, access: Access | None = None) -> None:
         """Serve the running loop; requests of a user whose rights change in `access` wait no longer."""
         self.broker = broker
-        self.guard = broker.guard
+        self.runtime = broker.runtime
         self.loop = asyncio.get_running_loop()
-        self.polls: set[Waiting] = set()
+        self.polls: set[WaitingRequest] = set()
         self._polls_max = polls_max
         self._thread = threading.get_ident()
-        self._waiting: dict[int, list[Pending[Any]]] = {}
+        self._waiting: dict[int, list[PendingAnswer[Any]]] = {}
         self._changed_users: set[str | None] = set()
         if access is not None:
             access.watchers.add(self)
@@ -68,7 +68,7 @@ class Desk:
     def queue(self, name: str, vhost: str = VHOST) -> Queue:
         """The queue of that name; QueueNotFound when there is none."""
         # Without the lock: it is one look into a dictionary, and the verbs look again whether the queue is still there.
-        found = self.guard.core.topology.vhost(vhost).queues.get(name)
+        found = self.runtime.core.topology.vhost(vhost).queues.get(name)
         if found is None:
             raise QueueNotFound(f"no queue '{name}' in vhost '{vhost}': create it first")
         return Queue(self.broker, found)
@@ -77,58 +77,58 @@ class Desk:
 
     def change(self, action: Callable[[Core], T]) -> T | Awaitable[T]:
         """Do something to the core, under its lock; give the result when it is durable."""
-        with self.guard as core:
+        with self.runtime as core:
             result = action(core)
-            frame = self.guard.commit()
-        return self.when_durable(frame, result)
+            commit_batch = self.runtime.commit()
+        return self.when_durable(commit_batch, result)
 
-    def committed(self, result: T) -> T | Pending[T]:
+    def committed(self, result: T) -> T | PendingAnswer[T]:
         """Give a result when everything that was done until now is durable: after an ack, say."""
-        with self.guard:
-            frame = self.guard.commit()
-        return self.when_durable(frame, result)
+        with self.runtime:
+            commit_batch = self.runtime.commit()
+        return self.when_durable(commit_batch, result)
 
-    def when_durable(self, frame: int, result: T) -> T | Pending[T]:
-        """Give a result when a frame is durable."""
-        if frame <= self.guard.durable_frame:
+    def when_durable(self, commit_batch: int, result: T) -> T | PendingAnswer[T]:
+        """Give a result when a commit batch is durable."""
+        if commit_batch <= self.runtime.durable_batch:
             return result
-        pending = Pending(result)
-        waiting = self._waiting.get(frame)
+        pending = PendingAnswer(result)
+        waiting = self._waiting.get(commit_batch)
         if waiting is not None:
             waiting.append(pending)
             if len(waiting) == EARLY_COUNT:
-                self._write(frame)
+                self._write(commit_batch)
         else:
-            self._waiting[frame] = [pending]
-            # At the end of this turn of the loop: what some other requests of the turn do is in the same frame.
-            self.loop.call_soon(self._write_rest, frame)
+            self._waiting[commit_batch] = [pending]
+            # At the end of this turn of the loop: what some other requests of the turn do is in the same commit batch.
+            self.loop.call_soon(self._write_rest, commit_batch)
         return pending
 
-    def _write_rest(self, frame: int) -> None:
-        """Have a frame written at the end of a turn, unless that has begun."""
-        if 0 < len(self._waiting.get(frame, ())) < EARLY_COUNT:
-            self._write(frame)
+    def _write_rest(self, commit_batch: int) -> None:
+        """Have a commit batch written at the end of a turn, unless that has begun."""
+        if 0 < len(self._waiting.get(commit_batch, ())) < EARLY_COUNT:
+            self._write(commit_batch)
 
-    def _write(self, frame: int) -> None:
-        """Have a frame written."""
+    def _write(self, commit_batch: int) -> None:
+        """Have a commit batch written."""
         try:
-            self.guard.notify(frame, partial(self._written, frame))
+            self.runtime.notify(commit_batch, partial(self._written, commit_batch))
         except JournalFailed as error:
-            self._answer(frame, error)
+            self._answer(commit_batch, error)
 
-    def _written(self, frame: int, error: JournalFailed | None) -> None:
-        """A frame is on the disk or never will be; in whatever thread."""
-        self.call(self._answer, frame, error)
+    def _written(self, commit_batch: int, error: JournalFailed | None) -> None:
+        """A commit batch is on the disk or never will be; in whatever thread."""
+        self.call(self._answer, commit_batch, error)
 
-    def _answer(self, frame: int, error: JournalFailed | None) -> None:
-        """Finish every answer that waits for a frame; one that fails at that does not hold up the others."""
-        for pending in self._waiting.pop(frame, ()):
+    def _answer(self, commit_batch: int, error: JournalFailed | None) -> None:
+        """Finish every answer that waits for a commit batch; one that fails at that does not hold up the others."""
+        for pending in self._waiting.pop(commit_batch, ()):
             try:
                 pending.finish(error)
             except Exception as failure:
                 self.loop.call_exception_handler({"message": "an answer was not given", "exception": failure})
 
-    def elsewhere(self, function: Callable[[], T]) -> asyncio.Future[T]:
+    def in_thread(self, function: Callable[[], T]) -> asyncio.Future[T]:
         """Call a function that waits (the verbs of Broker and Queue for operators, hashing) in another thread."""
         return self.loop.run_in_executor(None, function)
 
@@ -139,8 +139,8 @@ class Desk:
         done = queue.post(message)
         if done is None:
             return self._send_large(queue, message, answer)
-        frame, sent = done
-        return self.when_durable(frame, answer(sent))
+        commit_batch, sent = done
+        return self.when_durable(commit_batch, answer(sent))
 
     def send_many(
         self, queue: Queue, messages: list[Outgoing], answer: Callable[[list[str | None]], T]
@@ -149,8 +149,8 @@ class Desk:
         done = queue.post_many(messages)
         if done is None:
             return self._send_many_large(queue, messages, answer)
-        frame, sent = done
-        return self.when_durable(frame, answer(sent))
+        commit_batch, sent = done
+        return self.when_durable(commit_batch, answer(sent))
 
     async def _send_large(self, queue: Queue, message: Outgoing, answer: Callable[[str], T]) -> T:
         return answer(await queue.asend(**message._asdict()))
@@ -197,7 +197,7 @@ class Desk:
             self.loop.call_soon_threadsafe(function, *arguments)
 
 
-class Waiting(Protocol):
+class WaitingRequest(Protocol):
     """A request that waits for something to come."""
 
     @property
@@ -211,11 +211,11 @@ class Waiting(Protocol):
 class Poll:
     """A request that waits for messages of a queue; see Waiters."""
 
-    __slots__ = ("_answer", "_asked", "_desk", "_future", "_queue", "_timer", "user")
+    __slots__ = ("_answer", "_asked", "_async_broker", "_future", "_queue", "_timer", "user")
 
     def __init__(
         self,
-        desk: Desk,
+        async_broker: AsyncBroker,
         queue: Queue,
         answer: Callable[[list[Message]], Any],
         count: int,
@@ -225,11 +225,11 @@ class Poll:
     ) -> None:
         """Wait for so many messages."""
         self.user = user
-        self._desk = desk
+        self._async_broker = async_broker
         self._queue = queue
         self._answer = answer
         self._asked = count, lease_ms, ANSWER_BYTES_MAX, consumer
-        self._future: asyncio.Future[Any] = desk.loop.create_future()
+        self._future: asyncio.Future[Any] = async_broker.loop.create_future()
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self, wait_s: float) -> asyncio.Future[Any]:
@@ -238,14 +238,14 @@ class Poll:
         if taken:
             self._future.set_result(self._answer(taken))
             return self._future
-        self._desk.polls.add(self)
-        self._timer = self._desk.loop.call_later(wait_s, self.end)
+        self._async_broker.polls.add(self)
+        self._timer = self._async_broker.loop.call_later(wait_s, self.end)
         self._future.add_done_callback(self._leave)
         return self._future
 
     def wake(self) -> None:
         """There may be something to take; under the lock of the broker, in whatever thread."""
-        self._desk.call(self._look)
+        self._async_broker.call(self._look)
 
     def _look(self) -> None:
         """Take what there is; wait on when another was quicker."""
@@ -260,7 +260,7 @@ class Poll:
             self.finish(taken)
 
     def end(self) -> None:
-        """See Waiting."""
+        """See WaitingRequest."""
         self.finish([])
 
     def finish(self, taken: list[Message]) -> None:
@@ -274,7 +274,7 @@ class Poll:
 
     def _leave(self, future: asyncio.Future[Any]) -> None:
         """Wait no more; what is still there is for the next one."""
-        self._desk.polls.discard(self)
+        self._async_broker.polls.discard(self)
         if self._timer is not None:
             self._timer.cancel()
         self._queue.leave(self)

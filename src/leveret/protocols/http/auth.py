@@ -21,7 +21,7 @@ from leveret.protocols.http.request import Refusal, Request
 from leveret.protocols.http.server import Answer, Handler
 from leveret.protocols.http.sessions import TOKEN_HEADER, Sessions
 from leveret.security.access import Access
-from leveret.security.authentication import Authentication, Credentials, Login
+from leveret.security.authentication import AuthenticatedLogin, Authentication, Credentials
 from leveret.security.identity import BadToken, Identity
 from leveret.security.logins import NO_NAME, TooManyLogins
 from leveret.security.passwords import encoded
@@ -128,7 +128,7 @@ class Auth:
             raise Refusal(401, "no user is logged in, or the session has ended: log in")
         raise _unauthorized("the request has no credentials" if login is None else "the certificate is of no user")
 
-    def certified(self, request: Request) -> Login | None:
+    def certified(self, request: Request) -> AuthenticatedLogin | None:
         """What the client certificate of a request is good for; None: there is none, or it does not count here."""
         name = request.peer.certificate_name
         if name is None or not self._certificates:
@@ -160,11 +160,11 @@ class Auth:
         )
 
     async def _decided(
-        self, name: str | None, host: str, protocol: str, authenticate: Callable[[int], Login]
+        self, name: str | None, host: str, protocol: str, authenticate: Callable[[int], AuthenticatedLogin]
     ) -> Identity:
         """Decide in a thread of the logins; hold a refusal back."""
 
-        def decide(now_ms: int) -> Login:
+        def decide(now_ms: int) -> AuthenticatedLogin:
             login = authenticate(now_ms)
             if login.identity is None:  # noted also when the client has gone meanwhile
                 self._note_failure(protocol, name, host, login)
@@ -190,19 +190,19 @@ class Auth:
         """Who has logged in at a provider; `exchange` asks it, in a thread of the logins."""
         host = request.peer.host
 
-        def authenticate(now_ms: int) -> Login:
+        def authenticate(now_ms: int) -> AuthenticatedLogin:
             try:
-                return Login(exchange(now_ms))
+                return AuthenticatedLogin(exchange(now_ms))
             except BadToken as error:
                 return self._authentication.refuse(Credentials(None), str(error), host, now_ms)
 
         return await self._decided(None, host, "console", authenticate)
 
-    async def elsewhere(self, request: Request, job: Callable[[int], T]) -> T:
+    async def in_thread(self, request: Request, job: Callable[[int], T]) -> T:
         """Do something that waits for a provider, in a thread of the logins: as many as those may wait, and no more."""
         return await self._wait(None, request.peer.host, job)
 
-    def _note_failure(self, protocol: str, name: str | None, host: str, login: Login) -> None:
+    def _note_failure(self, protocol: str, name: str | None, host: str, login: AuthenticatedLogin) -> None:
         if self.audit is not None:
             self.audit.login_failed(protocol, name, host, login.reason)
 

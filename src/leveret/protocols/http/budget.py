@@ -22,9 +22,9 @@ class Budget:
         self.request_bytes = 0
         self.unread_bytes = 0
         self.unread_bytes_max = unread_bytes_max
-        self._unread: dict[Share, int] = {}
+        self._unread: dict[MemoryShare, int] = {}
 
-    def set_unread(self, share: "Share", size: int) -> None:
+    def set_unread(self, share: "MemoryShare", size: int) -> None:
         """A connection has so many bytes that its client has not read; 0 when it reads again, or is gone."""
         before = self._unread.get(share, 0)
         self.unread_bytes += size - before
@@ -38,7 +38,7 @@ class Budget:
             oldest.evict()
 
 
-class Share:
+class MemoryShare:
     """The memory of one connection."""
 
     __slots__ = ("_budget", "bytes", "evict")

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, cast
 
 from leveret.core.errors import LeveretError
 from leveret.observability.logs import AROUND, Log
-from leveret.protocols.http.budget import Share
+from leveret.protocols.http.budget import MemoryShare
 from leveret.protocols.http.output import Output
-from leveret.protocols.http.pending import Pending
+from leveret.protocols.http.pending import PendingAnswer
 from leveret.protocols.http.problem import internal
-from leveret.protocols.http.reader import Phase, Reader
-from leveret.protocols.http.request import Peer, Refusal, Request
-from leveret.protocols.http.response import NO_BODY, Admitted, Headers, Response, Stream, field_lines
+from leveret.protocols.http.reader import ReaderPhase, RequestReader
+from leveret.protocols.http.request import HttpPeer, Refusal, Request
+from leveret.protocols.http.response import NO_BODY, Admitted, Headers, Response, Streamed, field_lines
 from leveret.protocols.net.admission import Slot
 from leveret.security.server_tls import ServerTls
 
@@ -41,10 +41,10 @@ STREAMED = object()  # what work on a stream gives
 
 LOG = Log("http")
 NO_MEMORY = LOG.limited("request refused", reason="requests take more than http_memory_bytes")
-Answer = Response | Stream
+Answer = Response | Streamed
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """A client that was let in."""
 
     def __init__(self, server: HttpServer, host: str, port: int, slot: Slot, tls: ServerTls | None = None) -> None:
@@ -56,11 +56,11 @@ class Connection(asyncio.Protocol):
         self._port = port
         self._tls = tls
         self._transport: asyncio.Transport | None = None
-        self._share = Share(server.budget, self.abort)
+        self._share = MemoryShare(server.budget, self.abort)
         self._output = Output(server.call_soon, self._share)
-        self._reader = Reader(server.limits, Peer(host, port, slot=slot), self._received)
+        self._reader = RequestReader(server.limits, HttpPeer(host, port, slot=slot), self._received)
         self._pending: deque[tuple[Request, bool]] = deque()
-        self._work: asyncio.Future[object] | Pending[Answer] | None = None
+        self._work: asyncio.Future[object] | PendingAnswer[Answer] | None = None
         self._current: tuple[Request, bool] | None = None
         self._held: list[bytes] = []
         self._held_bytes = 0
@@ -85,9 +85,9 @@ class Connection(asyncio.Protocol):
         self._output.open(self._transport)
         self._since_s = self._server.now_s
         if self._tls is not None:
-            peer = Peer(self.host, self._port, True, self._tls.name(self, transport), self.slot)
+            peer = HttpPeer(self.host, self._port, True, self._tls.name(self, transport), self.slot)
             self._reader.close()
-            self._reader = Reader(self._server.limits, peer, self._received)
+            self._reader = RequestReader(self._server.limits, peer, self._received)
 
     def data_received(self, data: bytes) -> None:
         """Something was read."""
@@ -139,13 +139,13 @@ class Connection(asyncio.Protocol):
     def _feed(self, data: bytes) -> None:
         """Read requests and answer those that can be answered at once, so many that others have their turn as well."""
         while self._work is None and self._resumed is None and not self._closing and self._fault is None:
-            size = BODY_SLICE_BYTES if self._reader.phase is Phase.BODY else SLICE_BYTES
+            size = BODY_SLICE_BYTES if self._reader.phase is ReaderPhase.BODY else SLICE_BYTES
             if len(data) <= size:
                 self._read(data)
                 return
             self._read(data[:size])
             data = data[size:]
-            if self._reader.phase is not Phase.BODY:
+            if self._reader.phase is not ReaderPhase.BODY:
                 self._server.call_soon(self._continue)
                 break
         if self._fault is None and not self._closing:
@@ -154,7 +154,7 @@ class Connection(asyncio.Protocol):
     def _read(self, data: bytes) -> None:
         """Hand bytes to the reader."""
         reader = self._reader
-        if reader.phase is Phase.IDLE:
+        if reader.phase is ReaderPhase.IDLE:
             self._since_s = self._server.now_s
         try:
             reader.feed(data)
@@ -164,7 +164,7 @@ class Connection(asyncio.Protocol):
         except Exception as error:
             self._refuse(self._internal(error, None))
             return
-        if reader.phase is Phase.BODY:
+        if reader.phase is ReaderPhase.BODY:
             self._look_at_body(reader)
         elif self._body_bytes:
             self._count_body()
@@ -175,7 +175,7 @@ class Connection(asyncio.Protocol):
         self._share.add(size - self._body_bytes)
         self._body_bytes = size
 
-    def _look_at_body(self, reader: Reader) -> None:
+    def _look_at_body(self, reader: RequestReader) -> None:
         """See that all requests together are not too much; when it is its turn, tell the client to send the body."""
         self._count_body()
         if self._share.is_exceeded:
@@ -241,21 +241,21 @@ class Connection(asyncio.Protocol):
         else:
             self._answer(request, keep_alive, answer, self._output.write_soon)
 
-    def _await(self, request: Request, keep_alive: bool, answer: Stream | Awaitable[Answer]) -> None:
+    def _await(self, request: Request, keep_alive: bool, answer: Streamed | Awaitable[Answer]) -> None:
         """Go on when an answer is there, or, if it is a stream, when all of it was written."""
         self._current = (request, keep_alive)
         if not self._current_bytes:
             self._current_bytes = request.size
             self._share.add(self._current_bytes)
-        if isinstance(answer, Pending):
+        if isinstance(answer, PendingAnswer):
             self._work = answer
             answer.add_done_callback(self._finished)
             return
-        work: Awaitable[object] = self._stream(request, keep_alive, answer) if isinstance(answer, Stream) else answer
+        work: Awaitable[object] = self._stream(request, keep_alive, answer) if isinstance(answer, Streamed) else answer
         future = self._work = asyncio.ensure_future(work)
         future.add_done_callback(self._finished)
 
-    def _finished(self, work: asyncio.Future[object] | Pending[Answer]) -> None:
+    def _finished(self, work: asyncio.Future[object] | PendingAnswer[Answer]) -> None:
         """The work on a request is done."""
         assert self._current is not None, "there was something to work on"
         self._work = None
@@ -269,7 +269,7 @@ class Connection(asyncio.Protocol):
             answer = self._failed(error, request)
         else:
             answer = work.result()
-        if isinstance(answer, Stream):
+        if isinstance(answer, Streamed):
             self._await(request, keep_alive, answer)
             return
         if answer is not STREAMED:
@@ -295,7 +295,7 @@ class Connection(asyncio.Protocol):
                 if self._held:
                     return
             else:
-                if self._reader.phase is Phase.BODY:
+                if self._reader.phase is ReaderPhase.BODY:
                     self._look_at_body(self._reader)
                 return
 
@@ -377,7 +377,7 @@ class Connection(asyncio.Protocol):
             self._share.add(-self._current_bytes)
             self._current_bytes = 0
 
-    async def _stream(self, request: Request, keep_alive: bool, stream: Stream) -> object:
+    async def _stream(self, request: Request, keep_alive: bool, stream: Streamed) -> object:
         """Write an answer in parts; what fails in the middle ends the connection, so that no client takes it for
         all.
         """
@@ -471,7 +471,7 @@ class Connection(asyncio.Protocol):
     @property
     def is_idle(self) -> bool:
         """Whether the client has no request here."""
-        return self._work is None and not self._pending and self._reader.phase is Phase.IDLE
+        return self._work is None and not self._pending and self._reader.phase is ReaderPhase.IDLE
 
     @property
     def since_s(self) -> float:
@@ -489,10 +489,10 @@ class Connection(asyncio.Protocol):
                 self.abort()
         elif self._work is not None or self._fault is not None:
             return
-        elif self._reader.phase is Phase.HEAD:
+        elif self._reader.phase is ReaderPhase.HEAD:
             if waited_s > limits.head_s:
                 self._refuse(Refusal(408, f"the headers took over {limits.head_s:g} s: send the request at once"))
-        elif self._reader.phase is Phase.BODY:
+        elif self._reader.phase is ReaderPhase.BODY:
             allowed_s = limits.time_for_body(self._reader.body_bytes)
             if waited_s > allowed_s:
                 self._refuse(Refusal(408, f"the body took over {allowed_s:.3g} s: send it faster, or less at a time"))

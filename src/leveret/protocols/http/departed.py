@@ -10,7 +10,7 @@ from leveret.core.names import INTERNAL_VHOST
 from leveret.core.tally import Tally
 
 if TYPE_CHECKING:
-    from leveret.runtime.runtime import Guard
+    from leveret.runtime.runtime import Runtime
 
 
 class Departed:
@@ -20,18 +20,18 @@ class Departed:
         """None is gone yet."""
         self.tallies: defaultdict[str, Tally] = defaultdict(Tally)
         self.sync_us = Histogram()
-        self.frame_entries = Histogram()
+        self.batch_entries = Histogram()
         self.written_bytes = 0
 
-    def keep(self, guard: Guard) -> None:
+    def keep(self, runtime: Runtime) -> None:
         """A shard goes; also one whose journal has failed."""
-        with guard.lock:
-            for queue in guard.core.queues.values():
+        with runtime.lock:
+            for queue in runtime.core.queues.values():
                 if queue.vhost != INTERNAL_VHOST:
                     self.tallies[queue.policy.queue_type].keep(queue)
-            for kind, tally in guard.core.departed.items():
+            for kind, tally in runtime.core.departed.items():
                 self.tallies[kind].merge(tally)
-        if guard.store is not None:
-            self.sync_us.add(guard.store.sync_us)
-            self.frame_entries.add(guard.store.frame_entries)
-            self.written_bytes += guard.store.bytes_written
+        if runtime.store is not None:
+            self.sync_us.add(runtime.store.sync_us)
+            self.batch_entries.add(runtime.store.batch_entries)
+            self.written_bytes += runtime.store.bytes_written

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.http.router import Router
-from leveret.runtime.runtime import Guard
+from leveret.runtime.runtime import Runtime
 
 PREFIX = b"/health/"
 NO_STORE = (("Cache-Control", "no-store"),)
@@ -20,13 +20,13 @@ class Health:
 
     def __init__(
         self,
-        guard: Guard,
+        runtime: Runtime,
         stopping: Callable[[], bool],
         alarm: Callable[[], str | None],
         degraded: Callable[[], list[str]] = list,
     ) -> None:
         """What tells about the server that the broker is in; a degraded one is as ready as any."""
-        self._guard = guard
+        self._runtime = runtime
         self._stopping = stopping
         self._alarm = alarm
         self._degraded = degraded
@@ -36,10 +36,10 @@ class Health:
         return json_response({"status": "ok"}, headers=NO_STORE)
 
     def _ready(self, request: Request) -> Response:
-        store = self._guard.store
+        store = self._runtime.store
         failures = {
             "the server stops": self._stopping(),
-            "the broker is closed": self._guard.closed,
+            "the broker is closed": self._runtime.closed,
             "the journal has stopped": store is not None and store.commit.failed is not None,
         }
         reasons = [reason for reason, failed in failures.items() if failed]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class HttpLimits:
     """Without them a stranger could fill the memory with bodies, or take all sockets with requests that never end."""
 
     target_bytes_max: int = 8_192

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from leveret.protocols.http.budget import Share
+from leveret.protocols.http.budget import MemoryShare
 
 OUTPUT_BYTES_HIGH = 262_144  # of answers that the client has not read, before no more are made
 SMALL_BYTES_MAX = 65_536  # of answers that may wait for the end of the turn
@@ -13,7 +13,7 @@ SMALL_BYTES_MAX = 65_536  # of answers that may wait for the end of the turn
 class Output:
     """The bytes on their way to a client."""
 
-    def __init__(self, call_soon: Callable[[Callable[[], object]], Any], share: Share) -> None:
+    def __init__(self, call_soon: Callable[[Callable[[], object]], Any], share: MemoryShare) -> None:
         """There is no transport yet."""
         self._call_soon = call_soon
         self._share = share

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Pending(Generic[T]):
+class PendingAnswer(Generic[T]):
     """A value that is good from some moment on; one listener may wait for that, or one task await it."""
 
     __slots__ = ("_cancelled", "_error", "_listener", "_value", "done")
@@ -23,11 +23,11 @@ class Pending(Generic[T]):
         """Keep a value until it is good."""
         self._value = value
         self._error: Exception | None = None
-        self._listener: Callable[[Pending[T]], object] | None = None
+        self._listener: Callable[[PendingAnswer[T]], object] | None = None
         self._cancelled = False
         self.done = False
 
-    def add_done_callback(self, listener: Callable[[Pending[T]], object]) -> None:
+    def add_done_callback(self, listener: Callable[[PendingAnswer[T]], object]) -> None:
         """Call a listener when it is good."""
         assert self._listener is None, "one waits for it"
         self._listener = listener

@@ -40,7 +40,7 @@ cdef enum:
     REQUEST_LINE_BYTES = 64     # method, version, spaces and the line end
 
 
-class Phase(Enum):
+class ReaderPhase(Enum):
     """What the next byte belongs to."""
 
     IDLE = auto()
@@ -48,10 +48,10 @@ class Phase(Enum):
     BODY = auto()
 
 
-cdef object AT_REST = Phase.IDLE, IN_HEAD = Phase.HEAD, IN_BODY = Phase.BODY
+cdef object AT_REST = ReaderPhase.IDLE, IN_HEAD = ReaderPhase.HEAD, IN_BODY = ReaderPhase.BODY
 
 
-cdef class Reader:
+cdef class RequestReader:
     """The requests of one connection, in order."""
 
     cdef object limits, peer, received, parser

@@ -34,7 +34,7 @@ class Refusal(LeveretError):
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class HttpPeer:
     """Who is at the other end of a connection."""
 
     host: str
@@ -65,7 +65,7 @@ class Request:
     head_bytes = 0
 
     def __init__(
-        self, method: str, target: bytes, headers: dict[bytes, bytes], peer: Peer, version: str = "1.1"
+        self, method: str, target: bytes, headers: dict[bytes, bytes], peer: HttpPeer, version: str = "1.1"
     ) -> None:
         """A request whose body is still to come."""
         self.method = method

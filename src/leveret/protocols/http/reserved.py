@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leveret.protocols.http.connection import Connection
+from leveret.protocols.http.connection import HttpConnection
 from leveret.protocols.http.request import Refusal, Request
 from leveret.protocols.net.admission import Slot
 from leveret.security.server_tls import ServerTls
@@ -19,7 +19,7 @@ DEADLINE_S = 3.0
 FULL = "the server has no connection left: try again, or raise connections_max"
 
 
-class ReservedConnection(Connection):
+class ReservedConnection(HttpConnection):
     """A client that was let in for a health check."""
 
     def __init__(self, server: HttpServer, host: str, port: int, slot: Slot, tls: ServerTls | None = None) -> None:

@@ -40,7 +40,7 @@ class Admitted(Response):
         self.body_bytes_max = body_bytes_max
 
 
-class Stream:
+class Streamed:
     """An answer whose body comes in parts, for what is too large to be in memory at once.
 
     `length` is the number of bytes if it is known. The parts are asked for as fast as the client reads them.

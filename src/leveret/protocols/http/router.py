@@ -12,25 +12,25 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 
 from leveret.protocols.http.request import Refusal, Request
-from leveret.protocols.http.response import Response, Stream
+from leveret.protocols.http.response import Response, Streamed
 
-Answer = Response | Stream
+Answer = Response | Streamed
 Endpoint = Callable[[Request], Answer | Awaitable[Answer]]
 Routes = Mapping[tuple[str, str], Endpoint]
 
 
-class _Node:
+class _PathNode:
     """What may follow a part of a path."""
 
     __slots__ = ("literals", "methods", "names", "other")
 
     def __init__(self) -> None:
-        self.literals: dict[str, _Node] = {}
-        self.other: _Node | None = None
+        self.literals: dict[str, _PathNode] = {}
+        self.other: _PathNode | None = None
         self.methods: dict[str, Endpoint] = {}
         self.names: tuple[str, ...] = ()
 
-    def find(self, segments: tuple[str, ...], at: int, values: list[str]) -> _Node | None:
+    def find(self, segments: tuple[str, ...], at: int, values: list[str]) -> _PathNode | None:
         """The end of a path; `values` gets what stands in the places of names."""
         if at == len(segments):
             return self if self.methods else None
@@ -51,15 +51,15 @@ class Router:
     def __init__(self, routes: Routes, *, trailing_slash: bool = False) -> None:
         """Answer what is in a table; a contradiction in it is an error of ours."""
         self._trailing_slash = trailing_slash
-        self._root = _Node()
+        self._root = _PathNode()
         for (method, template), endpoint in routes.items():
             node, names = self._root, []
             for part in template[1:].split("/"):
                 if part.startswith("{"):
                     names.append(part[1:-1])
-                    node.other = node = node.other or _Node()
+                    node.other = node = node.other or _PathNode()
                 else:
-                    node = node.literals.setdefault(part, _Node())
+                    node = node.literals.setdefault(part, _PathNode())
             assert method not in node.methods, f"two answers to {method} {template}"
             assert not node.methods or node.names == tuple(names), f"the names in {template} differ between methods"
             node.methods[method] = endpoint
@@ -83,7 +83,7 @@ class Router:
         request.parameters = dict(zip(node.names, values, strict=True))
         return endpoint(request)
 
-    def _other(self, request: Request, node: _Node) -> Response:
+    def _other(self, request: Request, node: _PathNode) -> Response:
         """The answer to a method that the path does not have."""
         known = {*node.methods, "OPTIONS"} | ({"HEAD"} if "GET" in node.methods else set())
         allow = ("Allow", ", ".join(sorted(known)))

@@ -25,20 +25,20 @@ from leveret.clock import Clock
 from leveret.core.errors import LeveretError
 from leveret.observability.logs import LimitedEvent, Log
 from leveret.protocols.http.budget import Budget
-from leveret.protocols.http.connection import Connection
-from leveret.protocols.http.limits import Limits
+from leveret.protocols.http.connection import HttpConnection
+from leveret.protocols.http.limits import HttpLimits
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.reserved import DEADLINE_S, ReservedConnection
-from leveret.protocols.http.response import Response, Stream, status_line
-from leveret.protocols.net.admission import Admission
-from leveret.protocols.net.listener import Listener
+from leveret.protocols.http.response import Response, Streamed, status_line
+from leveret.protocols.net.admission import ConnectionBudget
+from leveret.protocols.net.listener import SocketListener
 from leveret.protocols.net.proxy_protocol import Proxies
 from leveret.security.server_tls import ServerTls
 
 SWEEP_S = 1.0
 
-Answer = Response | Stream
+Answer = Response | Streamed
 Handler = Callable[[Request], Answer | Awaitable[Answer]]
 Refuse = Callable[[LeveretError], Response]
 LOG = Log("http")
@@ -51,8 +51,8 @@ class HttpServer:
     def __init__(
         self,
         handler: Handler,
-        limits: Limits,
-        admission: Admission,
+        limits: HttpLimits,
+        admission: ConnectionBudget,
         clock: Clock,
         refuse: Refuse = problem,
         is_health: Callable[[Request], bool] = lambda request: False,
@@ -78,8 +78,8 @@ class HttpServer:
         self._admission = admission
         admission.close_idle = self._close_idle
         self._clock = clock
-        self._listeners: list[Listener] = []
-        self._connections: dict[Connection, asyncio.Task[None]] = {}
+        self._listeners: list[SocketListener] = []
+        self._connections: dict[HttpConnection, asyncio.Task[None]] = {}
         self._heads: dict[int, bytes] = {}
         self._idle = asyncio.Event()
         self._idle.set()
@@ -93,7 +93,7 @@ class HttpServer:
 
     def listen(self, bound: socket.socket, tls: ServerTls | None = None, proxies: Proxies | None = None) -> None:
         """Accept connections; by TLS if it is given, from load balancers if these are given."""
-        self._listeners.append(Listener(bound, partial(self._accepted, tls), self._admission.make_room, proxies))
+        self._listeners.append(SocketListener(bound, partial(self._accepted, tls), self._admission.make_room, proxies))
 
     def _accepted(self, tls: ServerTls | None, client: socket.socket, host: str, port: int) -> None:
         """Let a client in, or send it away."""
@@ -101,7 +101,7 @@ class HttpServer:
         if slot is None:
             client.close()
             return
-        kind = ReservedConnection if slot.reserved else Connection
+        kind = ReservedConnection if slot.reserved else HttpConnection
         connection = kind(self, host, port, slot, tls)
         slot.evict = partial(self.close, connection)
         self._idle.clear()
@@ -109,7 +109,7 @@ class HttpServer:
         opening.add_done_callback(partial(self._opened, connection, client))
         self._connections[connection] = opening
 
-    def _opened(self, connection: Connection, client: socket.socket, opening: asyncio.Task[None]) -> None:
+    def _opened(self, connection: HttpConnection, client: socket.socket, opening: asyncio.Task[None]) -> None:
         """A connection is open or never will be, perhaps because it was closed before its turn came.
 
         If that was while the loop opened it, the loop gives up its transport and does not report it.
@@ -119,7 +119,7 @@ class HttpServer:
             client.close()
             self.leave(connection)
 
-    async def _open(self, connection: Connection, client: socket.socket, context: ssl.SSLContext | None) -> None:
+    async def _open(self, connection: HttpConnection, client: socket.socket, context: ssl.SSLContext | None) -> None:
         """Shake hands if it is TLS, then begin to talk."""
         handshake_s = DEADLINE_S if connection.slot.reserved else self.limits.handshake_s
         timeout_s = handshake_s if context else None
@@ -130,7 +130,7 @@ class HttpServer:
         except (OSError, TimeoutError) as error:
             HANDSHAKE_FAILED.note(peer=connection.peer, reason=str(error) or "it took too long")
 
-    def close(self, connection: Connection) -> None:
+    def close(self, connection: HttpConnection) -> None:
         """Close a connection at once, also one that is not open yet."""
         self._connections[connection].cancel()
         connection.abort()
@@ -145,7 +145,7 @@ class HttpServer:
         self.close(oldest)
         return True
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: HttpConnection) -> None:
         """A connection is gone."""
         connection.slot.leave()
         if self._connections.pop(connection, None) is not None and not self._connections:

@@ -50,7 +50,7 @@ PORT_CHARS_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class BrowserSession:
     """A user who has logged in."""
 
     identity: Identity
@@ -81,16 +81,16 @@ class Sessions:
         self._used: dict[str, int] = {}
         self._ended: dict[str, dict[str, None]] = {}
 
-    def begin(self, identity: Identity, *, certified: bool = False) -> tuple[str, Session]:
+    def begin(self, identity: Identity, *, certified: bool = False) -> tuple[str, BrowserSession]:
         """A new session, and the value of its cookie; `certified`: it needs the client certificate that began it."""
         now_ms, number = self._clock.now_ms(), CERTIFIED * certified + secrets.token_urlsafe(ID_BYTES)
-        session = Session(identity, self._token(number), number, now_ms, now_ms)
+        session = BrowserSession(identity, self._token(number), number, now_ms, now_ms)
         value = self.cookie_of(session)
         if len(value) > VALUE_CHARS_MAX:
             raise Refusal(403, "the user has too many scopes or permissions for a session: give fewer, with patterns")
         return value, session
 
-    def cookie_of(self, session: Session) -> str:
+    def cookie_of(self, session: BrowserSession) -> str:
         """The value of the cookie of a session; it says when that was used last."""
         told = f"{_encoded(session.identity)}.{session.began_ms}.{session.used_ms}.{session.id}"
         return f"{told}.{self._signature(told, session.user)}"
@@ -107,7 +107,7 @@ class Sessions:
             return None
         return urlsafe_b64decode(encoded.encode())
 
-    def find(self, request: Request) -> Session | None:
+    def find(self, request: Request) -> BrowserSession | None:
         """The session that a request belongs to, if it goes on."""
         session, now_ms = self._read(cookie(request)), self._clock.now_ms()
         if session is None or session.id in self._ended.get(session.user, ()):
@@ -123,7 +123,7 @@ class Sessions:
         request.peer.authenticated()
         return replace(session, used_ms=now_ms)
 
-    def end(self, session: Session) -> None:
+    def end(self, session: BrowserSession) -> None:
         """Take its cookies no more."""
         self.forget(session.user, session.id)
 
@@ -146,7 +146,7 @@ class Sessions:
             raise Refusal(403, "the request does not carry the token of the session: load the page again")
         return session.identity
 
-    def _read(self, value: str) -> Session | None:
+    def _read(self, value: str) -> BrowserSession | None:
         """The session of a cookie that we have signed, for a user whose password is still the same."""
         try:
             encoded, began_ms, used_ms, number, signature = value.split(".", 4)
@@ -155,7 +155,7 @@ class Sessions:
             identity = self._identity(encoded, value[: -len(signature) - 1], signature)
             if identity is None:
                 return None
-            return Session(identity, self._token(number), number, int(began_ms), int(used_ms))
+            return BrowserSession(identity, self._token(number), number, int(began_ms), int(used_ms))
         except (ValueError, TypeError, zlib.error):  # not one of ours, or of another version
             return None
 

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from leveret.embedded.records import Place, StreamRecord
 from leveret.embedded.stream import Stream
-from leveret.protocols.http.async_broker import Desk
+from leveret.protocols.http.async_broker import AsyncBroker
 
 OVERHEAD_BYTES = 64  # of a record in memory, beside its body
 
 
-class Range(NamedTuple):
+class TailRange(NamedTuple):
     """What is to be read: from a place in each of some partitions on, within limits."""
 
     places: Mapping[int, Place]
@@ -24,33 +24,33 @@ class Range(NamedTuple):
     match_unfiltered: bool = False
 
 
-class Found(NamedTuple):
+class TailRecords(NamedTuple):
     """What there was, and the offset to go on at in each partition."""
 
     records: list[StreamRecord]
     offsets: dict[int, int]
 
 
-async def read(desk: Desk, stream: Stream, wanted: Range, wait_s: float, user: str) -> Found:
+async def read(async_broker: AsyncBroker, stream: Stream, wanted: TailRange, wait_s: float, user: str) -> TailRecords:
     """Records of a stream for a user; when there is none, wait for the first."""
     if wait_s <= 0 or not wanted.places:
-        return await desk.elsewhere(partial(look, stream, wanted))
-    desk.check_polls()
-    tail = Tail(desk, stream, wait_s, user)
+        return await async_broker.in_thread(partial(look, stream, wanted))
+    async_broker.check_polls()
+    tail = StreamTail(async_broker, stream, wait_s, user)
     try:
-        found = await desk.elsewhere(partial(look, stream, wanted))
+        found = await async_broker.in_thread(partial(look, stream, wanted))
         while not found.records and await tail.grown():
             # From where it stood: what came meanwhile is not "next" any more.
-            more = await desk.elsewhere(partial(look, stream, wanted._replace(places=found.offsets)))
+            more = await async_broker.in_thread(partial(look, stream, wanted._replace(places=found.offsets)))
             found = found if tail.ended else more
         return found
     finally:
         tail.leave()
 
 
-def look(stream: Stream, wanted: Range) -> Found:
+def look(stream: Stream, wanted: TailRange) -> TailRecords:
     """What there is now. Reads files: not for the thread of the loop."""
-    found = Found([], {})
+    found = TailRecords([], {})
     left_bytes = wanted.bytes_max
     for partition, place in wanted.places.items():
         with stream.reader(
@@ -64,26 +64,26 @@ def look(stream: Stream, wanted: Range) -> Found:
     return found
 
 
-class Tail:
+class StreamTail:
     """A request that waits for a stream to grow; see Waiters."""
 
-    def __init__(self, desk: Desk, stream: Stream, wait_s: float, user: str) -> None:
+    def __init__(self, async_broker: AsyncBroker, stream: Stream, wait_s: float, user: str) -> None:
         """Be woken from now on."""
         self.user = user
-        self._desk = desk
+        self._async_broker = async_broker
         self._stream = stream
-        self._until_s = desk.loop.time() + wait_s
+        self._until_s = async_broker.loop.time() + wait_s
         self._stirred = asyncio.Event()
         self.ended = False
         self._join()
-        desk.polls.add(self)
+        async_broker.polls.add(self)
 
     def _join(self) -> None:
         """Stand in the line, once."""
-        guard = self._stream.guard
-        with guard:
-            guard.waiters.leave(self._stream.core, self)
-            guard.waiters.join(self._stream.core, self)
+        runtime = self._stream.runtime
+        with runtime:
+            runtime.waiters.leave(self._stream.core, self)
+            runtime.waiters.join(self._stream.core, self)
 
     async def grown(self) -> bool:
         """Wait until something has happened to the stream; False when the time is over."""
@@ -99,7 +99,7 @@ class Tail:
 
     def wake(self) -> None:
         """See Waiter."""
-        self._desk.call(self._stirred.set)
+        self._async_broker.call(self._stirred.set)
 
     def end(self) -> None:
         """See Waiting."""
@@ -108,6 +108,6 @@ class Tail:
 
     def leave(self) -> None:
         """Wait no more."""
-        self._desk.polls.discard(self)
-        with self._stream.guard.lock:
-            self._stream.guard.waiters.leave(self._stream.anyway, self)
+        self._async_broker.polls.discard(self)
+        with self._stream.runtime.lock:
+            self._stream.runtime.waiters.leave(self._stream.anyway, self)

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from leveret.core.broker import Broker
 from leveret.observability.alerting.receivers import Receiver
-from leveret.observability.alerting.rules import Rule
+from leveret.observability.alerting.rules import AlertRuleSettings
 from leveret.observability.alerting.service import begin_silence
 from leveret.observability.alerting.silences import Silence
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import Call
+from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.listing import listed, one
 from leveret.protocols.management.refusals import BadRequest, NotAuthorised, answer, done
@@ -24,25 +24,28 @@ EVENTS = 100
 EVENTS_MAX = 1_000
 
 
-def list_alerts(call: Call) -> Answer | Awaitable[Answer]:
+def list_alerts(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """What is wrong in the virtual hosts that the user sees, the worst first."""
-    with call.site.desk.guard:
-        found = call.site.alerts.alerts()
+    with call.context.async_broker.runtime:
+        found = call.context.alerts.alerts()
     return listed(call, [row for row in found if sees(call, row["vhost"])], name=lambda row: str(row["queue"]))
 
 
-def list_events(call: Call) -> Answer:
+def list_events(call: ManagementCall) -> Answer:
     """What happened lately, the newest first."""
     limit = call.number("limit")
     if limit is not None and limit > EVENTS_MAX:
         raise BadRequest(f"limit is at most {EVENTS_MAX}: ask for fewer")
-    with call.site.desk.guard as core:
-        homes = frozenset(home.name for home in seen(call, core))
-        return answer(call.site.alerts.history.recent(EVENTS if limit is None else limit, homes))
+    with call.context.async_broker.runtime as core:
+        virtual_hosts = frozenset(virtual_host.name for virtual_host in seen(call, core))
+        return answer(call.context.alerts.history.recent(EVENTS if limit is None else limit, virtual_hosts))
 
 
 def put(
-    call: Call, kind: str, known: Callable[[], Iterable[Rule | Receiver]], put_one: Callable[[Row], object]
+    call: ManagementCall,
+    kind: str,
+    known: Callable[[], Iterable[AlertRuleSettings | Receiver]],
+    put_one: Callable[[Row], object],
 ) -> Answer | Awaitable[Answer]:
     """Add or replace what was sent, under the name that the path has."""
 
@@ -55,7 +58,7 @@ def put(
     return call.change(keep)
 
 
-def delete(call: Call, kind: str, delete_one: Callable[[str], object]) -> Answer | Awaitable[Answer]:
+def delete(call: ManagementCall, kind: str, delete_one: Callable[[str], object]) -> Answer | Awaitable[Answer]:
     """Forget what has the name in the path."""
 
     def remove(core: Broker) -> Answer:
@@ -68,58 +71,58 @@ def delete(call: Call, kind: str, delete_one: Callable[[str], object]) -> Answer
 # Rules
 
 
-def list_rules(call: Call) -> Answer | Awaitable[Answer]:
+def list_rules(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Every rule."""
-    with call.site.desk.guard:
-        book = call.site.alerts.book
+    with call.context.async_broker.runtime:
+        book = call.context.alerts.book
         changed = {rule.name for rule in book.changed_rules()}
         found = [{**rule.to_dict(), "unit": rule.unit, "changed": rule.name in changed} for rule in book.rules()]
     return listed(call, found)
 
 
-def look_at_rule(call: Call) -> Answer:
+def look_at_rule(call: ManagementCall) -> Answer:
     """One of them."""
-    with call.site.desk.guard:
-        rule = call.site.alerts.book.rule(call.named("rule"))
+    with call.context.async_broker.runtime:
+        rule = call.context.alerts.book.rule(call.named("rule"))
     return one(call, {**rule.to_dict(), "unit": rule.unit})
 
 
-def put_rule(call: Call) -> Answer | Awaitable[Answer]:
+def put_rule(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Add or replace a rule."""
 
-    book = call.site.alerts.book
+    book = call.context.alerts.book
     return put(call, "rule", book.rules, book.put_rule)
 
 
-def delete_rule(call: Call) -> Answer | Awaitable[Answer]:
+def delete_rule(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Forget a rule; one that is always there is as it was again."""
 
-    return delete(call, "rule", call.site.alerts.book.delete_rule)
+    return delete(call, "rule", call.context.alerts.book.delete_rule)
 
 
 # Silences
 
 
-def list_silences(call: Call) -> Answer | Awaitable[Answer]:
+def list_silences(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """The silences in virtual hosts that the user sees, the one that ends first in front."""
-    with call.site.desk.guard as core:
-        homes = [home.name for home in seen(call, core)]
-        found = [each.to_dict() for each in call.site.alerts.book.silences() if any(map(each.is_in, homes))]
+    with call.context.async_broker.runtime as core:
+        virtual_hosts = [virtual_host.name for virtual_host in seen(call, core)]
+        found = [each.to_dict() for each in call.context.alerts.book.silences() if any(map(each.is_in, virtual_hosts))]
     return listed(call, found)
 
 
-async def add_silence(call: Call) -> Answer:
+async def add_silence(call: ManagementCall) -> Answer:
     """Begin a silence, in the name of the user."""
-    alerts, body = call.site.alerts, call.body
+    alerts, body = call.context.alerts, call.body
     check_place(call, body.get("vhost"))
     silence = await changed(call, lambda core: begin_silence(alerts.book, body, call.user, core.now_ms))
     alerts.silenced(silence)
     return answer(silence.to_dict(), 201)
 
 
-async def delete_silence(call: Call) -> Answer:
+async def delete_silence(call: ManagementCall) -> Answer:
     """End a silence."""
-    alerts, name = call.site.alerts, call.named("silence")
+    alerts, name = call.context.alerts, call.named("silence")
 
     def remove(core: Broker) -> Silence:
         check_place(call, alerts.book.silence(name).vhost)
@@ -129,13 +132,13 @@ async def delete_silence(call: Call) -> Answer:
     return done()
 
 
-async def changed(call: Call, action: Callable[[Broker], Silence]) -> Silence:
+async def changed(call: ManagementCall, action: Callable[[Broker], Silence]) -> Silence:
     """What a change gave, once it lasts."""
     made = call.change(action)
     return await made if isinstance(made, Awaitable) else made
 
 
-def check_place(call: Call, vhost: object) -> None:
+def check_place(call: ManagementCall, vhost: object) -> None:
     """Refuse who would silence others: patterns of virtual hosts are for administrators."""
     if has(call, "administrator"):
         return
@@ -146,32 +149,32 @@ def check_place(call: Call, vhost: object) -> None:
 # Receivers
 
 
-def list_receivers(call: Call) -> Answer | Awaitable[Answer]:
+def list_receivers(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Who is told, without anything secret."""
-    with call.site.desk.guard:
-        found = call.site.alerts.receivers()
+    with call.context.async_broker.runtime:
+        found = call.context.alerts.receivers()
     return listed(call, found)
 
 
-def look_at_receiver(call: Call) -> Answer:
+def look_at_receiver(call: ManagementCall) -> Answer:
     """One of them."""
-    with call.site.desk.guard:
-        return one(call, call.site.alerts.book.receiver(call.named("receiver")).shown())
+    with call.context.async_broker.runtime:
+        return one(call, call.context.alerts.book.receiver(call.named("receiver")).shown())
 
 
-def put_receiver(call: Call) -> Answer | Awaitable[Answer]:
+def put_receiver(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Add or replace a receiver; secrets that are left out stay."""
 
-    book = call.site.alerts.book
+    book = call.context.alerts.book
     return put(call, "receiver", book.receivers, book.put_receiver)
 
 
-def delete_receiver(call: Call) -> Answer | Awaitable[Answer]:
+def delete_receiver(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Delete a receiver."""
 
-    return delete(call, "receiver", call.site.alerts.book.delete_receiver)
+    return delete(call, "receiver", call.context.alerts.book.delete_receiver)
 
 
-async def test_receiver(call: Call) -> Answer:
+async def test_receiver(call: ManagementCall) -> Answer:
     """Send a test now, and say what became of it."""
-    return answer(await call.site.alerts.test(call.named("receiver")))
+    return answer(await call.context.alerts.test(call.named("receiver")))

@@ -18,7 +18,7 @@ from leveret.core.exchanges import Binding, Exchange
 from leveret.core.jsonable import canonical, plain
 from leveret.core.topology import Vhost
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import Call
+from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.listing import listed, one
 from leveret.protocols.management.refusals import Missing, done
@@ -30,11 +30,11 @@ Handle = tuple[Vhost, Any]
 KINDS = {"q": "queue", "e": "exchange"}
 
 
-def shown(home: Vhost, binding: Binding) -> Row:
+def shown(virtual_host: Vhost, binding: Binding) -> Row:
     """A binding."""
     return {
         "source": binding.source,
-        "vhost": home.name,
+        "vhost": virtual_host.name,
         "destination": binding.destination.name,
         "destination_type": binding.destination_type,
         "routing_key": plain(binding.key),
@@ -43,11 +43,11 @@ def shown(home: Vhost, binding: Binding) -> Row:
     }
 
 
-def implied(home: Vhost, queue: Any) -> Row:
+def implied(virtual_host: Vhost, queue: Any) -> Row:
     """The binding of every queue to the default exchange."""
     return {
         "source": "",
-        "vhost": home.name,
+        "vhost": virtual_host.name,
         "destination": queue.name,
         "destination_type": "queue",
         "routing_key": queue.name,
@@ -65,39 +65,41 @@ def properties_key(key: str, arguments: Any) -> str:
     return f"{quoted}~{urlsafe_b64encode(digest).decode().rstrip('=')}"
 
 
-def all_of(home: Vhost) -> Iterator[Handle]:
+def all_of(virtual_host: Vhost) -> Iterator[Handle]:
     """Every binding of a virtual host: where it is, and the queue that is bound by its name, or the binding."""
-    yield from ((home, queue) for queue in home.queues.values())
-    yield from ((home, binding) for binding in home.bindings())
+    yield from ((virtual_host, queue) for queue in virtual_host.queues.values())
+    yield from ((virtual_host, binding) for binding in virtual_host.bindings())
 
 
 def row(handle: Handle) -> Row:
     """What is told of one of them."""
-    home, found = handle
-    return shown(home, found) if isinstance(found, Binding) else implied(home, found)
+    virtual_host, found = handle
+    return shown(virtual_host, found) if isinstance(found, Binding) else implied(virtual_host, found)
 
 
-def bindings_to(home: Vhost, destination: Any) -> list[Row]:
+def bindings_to(virtual_host: Vhost, destination: Any) -> list[Row]:
     """Those that lead to a queue or exchange."""
-    first = [] if isinstance(destination, Exchange) else [implied(home, destination)]
-    return first + [shown(home, binding) for binding in home.bindings_of(destination)]
+    first = [] if isinstance(destination, Exchange) else [implied(virtual_host, destination)]
+    return first + [shown(virtual_host, binding) for binding in virtual_host.bindings_of(destination)]
 
 
 # Looking
 
 
-def list_all(call: Call) -> Answer | Awaitable[Answer]:
+def list_all(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """The bindings of every virtual host that the user sees."""
-    with call.site.desk.guard as core:
-        homes = [home for home in core.topology.vhosts.values() if sees(call, home.name)]
-        handles = [handle for home in homes for handle in all_of(home)]
+    with call.context.async_broker.runtime as core:
+        virtual_hosts = [
+            virtual_host for virtual_host in core.topology.vhosts.values() if sees(call, virtual_host.name)
+        ]
+        handles = [handle for virtual_host in virtual_hosts for handle in all_of(virtual_host)]
     return listed(call, handles, row, _source)
 
 
-def list_vhost(call: Call) -> Answer | Awaitable[Answer]:
+def list_vhost(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Those of one."""
-    with call.site.desk.guard as core:
-        handles = list(all_of(call.home(core)))
+    with call.context.async_broker.runtime as core:
+        handles = list(all_of(call.virtual_host(core)))
     return listed(call, handles, row, _source)
 
 
@@ -106,67 +108,67 @@ def _source(handle: Handle) -> str:
     return str(getattr(handle[1], "source", ""))
 
 
-def list_from(call: Call) -> Answer | Awaitable[Answer]:
+def list_from(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Those that come from an exchange."""
-    with call.site.desk.guard as core:
-        home = call.home(core)
-        exchange = find_exchange(home, call.named_exchange())
-        rows = [shown(home, binding) for binding in exchange.bindings.values()]
+    with call.context.async_broker.runtime as core:
+        virtual_host = call.virtual_host(core)
+        exchange = find_exchange(virtual_host, call.named_exchange())
+        rows = [shown(virtual_host, binding) for binding in exchange.bindings.values()]
         if not exchange.name:
-            rows = [implied(home, queue) for queue in home.queues.values()]
+            rows = [implied(virtual_host, queue) for queue in virtual_host.queues.values()]
     return listed(call, rows)
 
 
-def list_to(call: Call) -> Answer | Awaitable[Answer]:
+def list_to(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Those that lead to an exchange."""
-    with call.site.desk.guard as core:
-        home = call.home(core)
-        rows = bindings_to(home, find_exchange(home, call.named_exchange()))
+    with call.context.async_broker.runtime as core:
+        virtual_host = call.virtual_host(core)
+        rows = bindings_to(virtual_host, find_exchange(virtual_host, call.named_exchange()))
     return listed(call, rows)
 
 
-def list_between(call: Call) -> Answer | Awaitable[Answer]:
+def list_between(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Those between two ends."""
-    with call.site.desk.guard as core:
-        home = call.home(core)
-        rows = between(call, home)
+    with call.context.async_broker.runtime as core:
+        virtual_host = call.virtual_host(core)
+        rows = between(call, virtual_host)
     return listed(call, rows)
 
 
-def look(call: Call) -> Answer:
+def look(call: ManagementCall) -> Answer:
     """One of them."""
-    with call.site.desk.guard as core:
-        return one(call, find(call, call.home(core)))
+    with call.context.async_broker.runtime as core:
+        return one(call, find(call, call.virtual_host(core)))
 
 
-def find_exchange(home: Vhost, name: str) -> Exchange:
+def find_exchange(virtual_host: Vhost, name: str) -> Exchange:
     """An exchange that is there."""
-    found = home.exchanges.get(name)
+    found = virtual_host.exchanges.get(name)
     if found is None:
         raise Missing()
     return found
 
 
-def ends(call: Call, home: Vhost) -> tuple[Exchange, Any]:
+def ends(call: ManagementCall, virtual_host: Vhost) -> tuple[Exchange, Any]:
     """Both ends that a path names."""
-    source = find_exchange(home, call.named_exchange("source"))
+    source = find_exchange(virtual_host, call.named_exchange("source"))
     if KINDS.get(call.named("kind")) == "exchange":
-        return source, find_exchange(home, call.named_exchange("destination"))
-    target = home.queues.get(call.named("destination")) if call.named("kind") in KINDS else None
+        return source, find_exchange(virtual_host, call.named_exchange("destination"))
+    target = virtual_host.queues.get(call.named("destination")) if call.named("kind") in KINDS else None
     if target is None:
         raise Missing()
     return source, target
 
 
-def between(call: Call, home: Vhost) -> list[Row]:
+def between(call: ManagementCall, virtual_host: Vhost) -> list[Row]:
     """The bindings between the ends that a path names."""
-    source, target = ends(call, home)
-    return [each for each in bindings_to(home, target) if each["source"] == source.name]
+    source, target = ends(call, virtual_host)
+    return [each for each in bindings_to(virtual_host, target) if each["source"] == source.name]
 
 
-def find(call: Call, home: Vhost) -> Row:
+def find(call: ManagementCall, virtual_host: Vhost) -> Row:
     """The binding that a path names; clients quote its key once more, or do not."""
-    given, rows = call.named("properties"), between(call, home)
+    given, rows = call.named("properties"), between(call, virtual_host)
     for same in (lambda key: key == given, lambda key: unquote(key) == unquote(given)):
         for each in rows:
             if same(each["properties_key"]):
@@ -177,39 +179,41 @@ def find(call: Call, home: Vhost) -> Row:
 # Changing
 
 
-def bind(call: Call) -> Answer | Awaitable[Answer]:
+def bind(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Bind a queue or exchange to an exchange."""
     key, arguments = call.field("routing_key", str, ""), call.arguments()
 
     def make(core: Broker) -> Answer:
-        home = call.home(core)
-        source, target = ends(call, home)
+        virtual_host = call.virtual_host(core)
+        source, target = ends(call, virtual_host)
         authorized(call, source, target, "bind", key)
-        core.bind(home.name, source.name, target.name, key, arguments, KINDS[call.named("kind")])
+        core.bind(virtual_host.name, source.name, target.name, key, arguments, KINDS[call.named("kind")])
         location = f"{quote(call.named('destination'), safe='')}/{quote(properties_key(key, arguments), safe='')}"
         return done(201, (("Location", location),))
 
     return call.change(make)
 
 
-def unbind(call: Call) -> Answer | Awaitable[Answer]:
+def unbind(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Remove a binding."""
 
     def remove(core: Broker) -> Answer:
-        home = call.home(core)
-        found = find(call, home)
-        source, target = ends(call, home)
-        chosen = next((each for each in home.bindings_of(target) if shown(home, each) == found), None)
+        virtual_host = call.virtual_host(core)
+        found = find(call, virtual_host)
+        source, target = ends(call, virtual_host)
+        chosen = next((each for each in virtual_host.bindings_of(target) if shown(virtual_host, each) == found), None)
         # The key itself, not the one that is shown: bytes that are not UTF-8 look different there.
         authorized(call, source, target, "unbind", "" if chosen is None else chosen.key)
         if chosen is not None:
-            core.unbind(home.name, source.name, target.name, chosen.key, chosen.arguments, found["destination_type"])
+            core.unbind(
+                virtual_host.name, source.name, target.name, chosen.key, chosen.arguments, found["destination_type"]
+            )
         return done()
 
     return call.change(remove)
 
 
-def authorized(call: Call, source: Exchange, target: Any, verb: str, key: str) -> None:
+def authorized(call: ManagementCall, source: Exchange, target: Any, verb: str, key: str) -> None:
     """Refuse who may not; also the default exchange, to which everything is bound already."""
     kind = KINDS[call.named("kind")]
     names: dict[Role, str] = {"queue": target.name, "exchange": source.name}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from leveret.core.broker import Broker
     from leveret.core.queue import Queue
-    from leveret.protocols.management.context import Site
+    from leveret.protocols.management.context import AdminContext
 
 T = TypeVar("T")
 DEFAULT_EXCHANGE = "amq.default"  # what paths call the exchange without a name
@@ -28,13 +28,13 @@ MISSING: Any = object()
 NAMES: dict[type, str] = {bool: "boolean", int: "int", str: "string", dict: "object", list: "list"}
 
 
-class Call:
+class ManagementCall:
     """A request of a known user, unless the endpoint needs no login."""
 
-    def __init__(self, request: Request, site: Site) -> None:
+    def __init__(self, request: Request, context: AdminContext) -> None:
         """Nothing is checked yet."""
         self.request = request
-        self.site = site
+        self.context = context
 
     @property
     def identity(self) -> Identity:
@@ -58,7 +58,7 @@ class Call:
 
     # Objects; all of them under the lock
 
-    def home(self, core: Broker) -> Vhost:
+    def virtual_host(self, core: Broker) -> Vhost:
         """The virtual host that the path names."""
         try:
             return core.topology.vhost(self.named("vhost"))
@@ -67,14 +67,14 @@ class Call:
 
     def queue(self, core: Broker) -> Queue:
         """The queue that the path names."""
-        found: Queue | None = self.home(core).queues.get(self.named("queue"))
+        found: Queue | None = self.virtual_host(core).queues.get(self.named("queue"))
         if found is None:
             raise Missing()
         return found
 
     def authorize(self, verb: str, names: Mapping[Role, str], topic_key: str | None = None) -> None:
         """Refuse what the user may not do by AMQP either; a token must have a scope for it as well."""
-        vhost, permissions = self.named("vhost"), self.site.access.permissions
+        vhost, permissions = self.named("vhost"), self.context.access.permissions
         authorise(permissions, self.identity, verb, vhost, names, () if topic_key is None else (topic_key,))
 
     def allows(self, verb: str, names: Mapping[Role, str]) -> bool:
@@ -87,7 +87,7 @@ class Call:
 
     def change(self, action: Callable[[Broker], T]) -> T | Awaitable[T]:
         """Change something and answer when that is durable."""
-        return self.site.desk.change(action)
+        return self.context.async_broker.change(action)
 
     # The body
 

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple, Protocol
 from leveret.core.queue import Queue
 from leveret.observability.alerting.service import Alerting
 from leveret.observability.audit import Audit
-from leveret.protocols.http.async_broker import Desk
+from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.departed import Departed
 from leveret.protocols.http.reports import Reports
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management.rates import Rates
-from leveret.protocols.net.admission import Admission
-from leveret.runtime.runtime import Guard
+from leveret.protocols.net.admission import ConnectionBudget
+from leveret.runtime.runtime import Runtime
 from leveret.security.access import Access
 
 Row = dict[str, Any]
@@ -27,7 +27,7 @@ API_VERSION = "3.13.7"
 """The RabbitMQ whose API this is, for tools that look at its version before they use it."""
 
 
-class Entry(Protocol):
+class ClientEntry(Protocol):
     """A connection, a channel or a consumer."""
 
     @property
@@ -54,13 +54,13 @@ class Entry(Protocol):
 class Clients(Protocol):
     """The connections of AMQP, in RabbitMQ's words; called under the lock of the broker."""
 
-    def connections(self) -> Sequence[Entry]:
+    def connections(self) -> Sequence[ClientEntry]:
         """Every connection that is open."""
 
-    def channels(self) -> Sequence[Entry]:
+    def channels(self) -> Sequence[ClientEntry]:
         """Every channel of them."""
 
-    def consumers(self) -> Sequence[Entry]:
+    def consumers(self) -> Sequence[ClientEntry]:
         """Every consumer on those."""
 
     def consumers_of(self, queue: Queue) -> list[Row]:
@@ -93,19 +93,19 @@ class Nodes(Protocol):
     def names(self) -> Sequence[str]:
         """Who is there."""
 
-    def homes(self, vhost: str | None = None) -> Sequence[str]:
+    def shard_ids(self, vhost: str | None = None) -> Sequence[str]:
         """The shards that have queues; of a virtual host, or of any."""
 
-    def home_of(self, vhost: str, queue: str) -> str:
+    def shard_id_of(self, vhost: str, queue: str) -> str:
         """The shard of a queue."""
 
-    def owner_of(self, home: str) -> str | None:
+    def owner_of(self, shard_id: str) -> str | None:
         """The node that has a shard; None: no node does now."""
 
-    def vanishing(self, vhost: str, queue: str) -> Awaitable[None] | None:
+    def auto_deleted(self, vhost: str, queue: str) -> Awaitable[None] | None:
         """When the copy knows whether a queue is there, that may just have gone by itself; None: it does."""
 
-    def ask(self, home: str, request: Request) -> Answer | Awaitable[Answer]:
+    def ask(self, shard_id: str, request: Request) -> Answer | Awaitable[Answer]:
         """What a shard answers."""
 
     async def ask_node(self, name: str, request: Request) -> Answer:
@@ -115,7 +115,7 @@ class Nodes(Protocol):
         """What all nodes answer that do so in time, by name."""
 
 
-class Cluster(Protocol):
+class ClusterOperations(Protocol):
     """The cluster that a node is in, for its operators."""
 
     @property
@@ -143,7 +143,7 @@ class Cluster(Protocol):
         """What scrapes tell of the part that this node has in it."""
 
 
-class Definitions(Protocol):
+class DefinitionFiles(Protocol):
     """Files of definitions, a section at a time; called under the lock of the broker."""
 
     def give_out(self, section: str) -> Iterable[Row]:
@@ -181,20 +181,20 @@ class Process:
     certificate_ends_ms: Callable[[], int | None]
     lists_end_ms: Callable[[], Mapping[str, int]] = dict
     """When revocation lists of certificates expire, by what they are about."""
-    budgets: Sequence[Admission] = ()
+    budgets: Sequence[ConnectionBudget] = ()
     """Of connections, for each protocol."""
     cluster: str = "leveret"
     """What the cluster is called unless it is named otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class AdminContext:
     """Everything that endpoints use."""
 
-    desk: Desk
+    async_broker: AsyncBroker
     access: Access
     clients: Clients
-    definitions: Definitions
+    definitions: DefinitionFiles
     process: Process
     rates: Rates
     audit: Audit
@@ -202,15 +202,15 @@ class Site:
     alerts: Alerting
     shard: int | None = None
     """Of a site that is one shard of a cluster."""
-    cluster: Cluster | None = None
-    """Of a node; its desk has the definitions of the whole cluster, and no messages."""
-    shards: Callable[[], Sequence[Guard]] | None = None
+    cluster: ClusterOperations | None = None
+    """Of a node; its broker has the definitions of the whole cluster, and no messages."""
+    shards: Callable[[], Sequence[Runtime]] | None = None
     """Those that a node has now."""
     departed: Departed = field(default_factory=Departed)
     nodes: Nodes | None = None
     """The others, and this one; of a node."""
 
     @property
-    def guards(self) -> Sequence[Guard]:
+    def runtimes(self) -> Sequence[Runtime]:
         """The brokers with the messages that are here: the one, or those of the shards of a node."""
-        return (self.desk.guard,) if self.shards is None else self.shards()
+        return (self.async_broker.runtime,) if self.shards is None else self.shards()

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from leveret.core import browse
-from leveret.core.dead_letter_routes import graves
+from leveret.core.dead_letter_routes import dead_letter_queues
 from leveret.core.deadletter import deaths_of
 from leveret.core.held import Held
 from leveret.core.jsonable import plain
 from leveret.core.queue import Queue
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import Call
+from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.refusals import answer
 
@@ -30,7 +30,7 @@ GROUPS_MAX = 500
 REASON, ORIGIN = "x-last-death-reason", "x-first-death-queue"
 
 
-class Group(NamedTuple):
+class DeadLetterGroup(NamedTuple):
     """What dead letters have in common."""
 
     queue: str
@@ -38,16 +38,20 @@ class Group(NamedTuple):
     origin: str
 
 
-async def list_vhost(call: Call) -> Answer:
+async def list_vhost(call: ManagementCall) -> Answer:
     """The groups, the largest first."""
-    with call.site.desk.guard as core:
-        known = [queue for queue in graves(call.home(core)) if call.allows("basic.get", {"queue": queue.name})]
+    with call.context.async_broker.runtime as core:
+        known = [
+            queue
+            for queue in dead_letter_queues(call.virtual_host(core))
+            if call.allows("basic.get", {"queue": queue.name})
+        ]
     return await counted(call, known)
 
 
-async def counted(call: Call, known: list[Queue]) -> Answer:
+async def counted(call: ManagementCall, known: list[Queue]) -> Answer:
     """The groups in some queues."""
-    groups: dict[Group, Row] = {}
+    groups: dict[DeadLetterGroup, Row] = {}
     queues: list[Row] = []
     left = EXAMINED_MAX
     for queue in known:
@@ -64,12 +68,12 @@ def largest_first(rows: Iterable[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (-row["messages"], row["queue"], row["reason"], row["origin"]))
 
 
-async def _examine(call: Call, queue: Queue, most: int, groups: dict[Group, Row]) -> int:
+async def _examine(call: ManagementCall, queue: Queue, most: int, groups: dict[DeadLetterGroup, Row]) -> int:
     """Count the first messages of a queue, some in each turn of the loop; give how many it were."""
     cursor: Cursor | None = ()
     examined = 0
     while cursor is not None and examined < most:
-        with call.site.desk.guard:
+        with call.context.async_broker.runtime:
             if queue.deleted:
                 break
             found, cursor = browse.ready_after(queue, cursor, min(most - examined, STEP))
@@ -80,13 +84,13 @@ async def _examine(call: Call, queue: Queue, most: int, groups: dict[Group, Row]
     return examined
 
 
-def _count(groups: dict[Group, Row], queue: Queue, held: Held) -> None:
+def _count(groups: dict[DeadLetterGroup, Row], queue: Queue, held: Held) -> None:
     """Add a message to its group; one that never died is in none. Under the lock."""
     message = browse.read(held)
     headers = message.properties.headers or {}
     if REASON not in headers or ORIGIN not in headers:
         return
-    group = Group(queue.name, str(plain(headers[REASON])), str(plain(headers[ORIGIN])))
+    group = DeadLetterGroup(queue.name, str(plain(headers[REASON])), str(plain(headers[ORIGIN])))
     row = groups.get(group)
     if row is None:
         row = groups[group] = {

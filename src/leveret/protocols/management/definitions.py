@@ -9,9 +9,9 @@ from collections.abc import AsyncGenerator, Awaitable
 from typing import Any
 
 from leveret.observability.logs import Log
-from leveret.protocols.http.response import JSON, Headers, Stream
+from leveret.protocols.http.response import JSON, Headers, Streamed
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import Call, parsed
+from leveret.protocols.management.call import ManagementCall, parsed
 from leveret.protocols.management.context import API_VERSION, PRODUCT, Row
 from leveret.protocols.management.multipart import form
 from leveret.protocols.management.refusals import NO_CACHE, BadRequest, answer, done
@@ -42,31 +42,33 @@ _FILE_NAME = re.compile(r"[^\w.-]")
 LOG = Log("management")
 
 
-def give_out(call: Call) -> Answer:
+def give_out(call: ManagementCall) -> Answer:
     """Everything that is defined."""
     head = {"rabbit_version": API_VERSION, "rabbitmq_version": API_VERSION}
-    product = {"product_name": PRODUCT, "product_version": call.site.process.version}
+    product = {"product_name": PRODUCT, "product_version": call.context.process.version}
     return _given(call, {**head, **product}, SECTIONS, None)
 
 
-def give_out_vhost(call: Call) -> Answer:
+def give_out_vhost(call: ManagementCall) -> Answer:
     """What is defined in a virtual host."""
-    with call.site.desk.guard as core:
-        vhost = call.home(core).name
+    with call.context.async_broker.runtime as core:
+        vhost = call.virtual_host(core).name
     return _given(call, {"rabbit_version": API_VERSION}, OF_VHOST, vhost)
 
 
-def _given(call: Call, head: Row, sections: tuple[str, ...], vhost: str | None) -> Answer:
+def _given(call: ManagementCall, head: Row, sections: tuple[str, ...], vhost: str | None) -> Answer:
     """A file, sent a part at a time."""
-    return Stream(_parts(call, head, sections, vhost), JSON, (*NO_CACHE, *_attachment(call)))
+    return Streamed(_parts(call, head, sections, vhost), JSON, (*NO_CACHE, *_attachment(call)))
 
 
-async def _parts(call: Call, head: Row, sections: tuple[str, ...], vhost: str | None) -> AsyncGenerator[bytes, None]:
+async def _parts(
+    call: ManagementCall, head: Row, sections: tuple[str, ...], vhost: str | None
+) -> AsyncGenerator[bytes, None]:
     """The head, then each section, some objects in each turn of the loop."""
     yield json.dumps(head)[:-1].encode()
     for section in sections:
-        with call.site.desk.guard:
-            rows = [row for row in call.site.definitions.give_out(section) if vhost in (None, row.get("vhost"))]
+        with call.context.async_broker.runtime:
+            rows = [row for row in call.context.definitions.give_out(section) if vhost in (None, row.get("vhost"))]
         if vhost is not None and section not in ("parameters", "policies"):
             rows = [{key: row[key] for key in row if key != "vhost"} for row in rows]
         yield f',"{section}":['.encode()
@@ -79,7 +81,7 @@ async def _parts(call: Call, head: Row, sections: tuple[str, ...], vhost: str | 
     yield b"}"
 
 
-def _attachment(call: Call) -> Headers:
+def _attachment(call: ManagementCall) -> Headers:
     """The header that makes browsers keep an answer in a file."""
     name = _FILE_NAME.sub("_", call.request.query.get("download", ""))[:100]
     return (("Content-Disposition", f"attachment; filename={name}"),) if name else ()
@@ -88,19 +90,19 @@ def _attachment(call: Call) -> Headers:
 # Taking in
 
 
-def take_in(call: Call) -> Answer | Awaitable[Answer]:
+def take_in(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Add what a file defines to what there is; what contradicts that stays as it is."""
     return _taken(call, _file(call), SECTIONS, None)
 
 
-def take_in_vhost(call: Call) -> Answer | Awaitable[Answer]:
+def take_in_vhost(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """The same for one virtual host."""
-    with call.site.desk.guard as core:
-        vhost = call.home(core).name
+    with call.context.async_broker.runtime as core:
+        vhost = call.virtual_host(core).name
     return _taken(call, _file(call), OF_VHOST, vhost)
 
 
-def _file(call: Call) -> Row:
+def _file(call: ManagementCall) -> Row:
     """The file, as it is or in a form."""
     request = call.request
     body = request.body
@@ -117,7 +119,7 @@ def _file(call: Call) -> Row:
     return found
 
 
-async def _taken(call: Call, file: Row, sections: tuple[str, ...], vhost: str | None) -> Answer:
+async def _taken(call: ManagementCall, file: Row, sections: tuple[str, ...], vhost: str | None) -> Answer:
     """Take in some objects in each turn of the loop, each time until they are durable."""
     skipped: list[str] = []
     for section in sections:
@@ -125,7 +127,7 @@ async def _taken(call: Call, file: Row, sections: tuple[str, ...], vhost: str | 
         for start in range(0, len(objects), STEP):
             some = objects[start : start + STEP]
             if section == "users":
-                some = [await _hashed(row, call.site.access.password_chars_min) for row in some]
+                some = [await _hashed(row, call.context.access.password_chars_min) for row in some]
             skipped += await _taken_some(call, section, some, vhost or "/")
             await asyncio.sleep(0)
     for reason in skipped[:TOLD_MAX]:
@@ -138,9 +140,9 @@ async def _hashed(row: Any, chars_min: int) -> Any:
     return await asyncio.to_thread(hashed_row, row, chars_min) if isinstance(row, dict) and "password" in row else row
 
 
-async def _taken_some(call: Call, section: str, objects: list[Any], vhost: str) -> list[str]:
+async def _taken_some(call: ManagementCall, section: str, objects: list[Any], vhost: str) -> list[str]:
     """Take in some objects; why some of them were left out."""
-    left_out = call.change(lambda core: call.site.definitions.take_in(section, objects, vhost))
+    left_out = call.change(lambda core: call.context.definitions.take_in(section, objects, vhost))
     return await left_out if isinstance(left_out, Awaitable) else left_out
 
 

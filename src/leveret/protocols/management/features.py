@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import Call
+from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.listing import listed
 from leveret.protocols.management.refusals import BadRequest, answer, done
@@ -31,24 +31,24 @@ def flag_rows() -> list[Row]:
     return [{"name": name, "desc": text, **fixed} for name, text in FLAGS.items()]
 
 
-def list_flags(call: Call) -> Answer | Awaitable[Answer]:
+def list_flags(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """The features."""
     return listed(call, flag_rows())
 
 
-def enable(call: Call) -> Answer:
+def enable(call: ManagementCall) -> Answer:
     """Switch a feature on: it is."""
     if call.named("name") not in FLAGS:
         raise BadRequest(f"there is no feature flag '{call.named('name')}'")
     return done()
 
 
-def list_deprecated(call: Call) -> Answer | Awaitable[Answer]:
+def list_deprecated(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """What is gone."""
     fixed = {"deprecation_phase": "removed", "doc_url": "", "state": "denied", "provided_by": "leveret"}
     return listed(call, [{"name": name, "desc": text, **fixed} for name, text in DEPRECATED.items()])
 
 
-def list_deprecated_used(call: Call) -> Answer:
+def list_deprecated_used(call: ManagementCall) -> Answer:
     """What of that is used: nothing."""
     return answer([])

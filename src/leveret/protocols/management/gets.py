@@ -16,9 +16,9 @@ from leveret.core.held import Held
 from leveret.core.message import Message
 from leveret.core.queue import Queue
 from leveret.core.queue_types import check_get
-from leveret.protocols.http.async_broker import Desk
+from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import Call
+from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.refusals import BadRequest, answer
 from leveret.protocols.management.values import properties
 
@@ -29,7 +29,7 @@ ENCODINGS = ("auto", "base64")
 T = TypeVar("T")
 
 
-class Taken(NamedTuple):
+class TakenMessage(NamedTuple):
     """A message that was taken, and how many were left behind it."""
 
     held: Held
@@ -67,7 +67,7 @@ ENDS: dict[str, End] = {
 }
 
 
-def get(call: Call) -> Answer | Awaitable[Answer]:
+def get(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Take messages and give them back, settle or reject them, as ackmode says."""
     call.need("ackmode", "count", "encoding")
     count, mode, encoding = call.field("count", int), call.field("ackmode", str), call.field("encoding", str)
@@ -83,7 +83,7 @@ def get(call: Call) -> Answer | Awaitable[Answer]:
 
     end = ENDS[mode]
 
-    def take(core: Broker) -> list[Taken]:
+    def take(core: Broker) -> list[TakenMessage]:
         queue = call.queue(core)
         call.authorize("basic.get", {"queue": queue.name})
         core.check_owner(queue, None)
@@ -96,9 +96,9 @@ def get(call: Call) -> Answer | Awaitable[Answer]:
     return _told(call, take, end, encoding, truncate)
 
 
-def _take(core: Broker, queue: Queue, count: int) -> list[Taken]:
+def _take(core: Broker, queue: Queue, count: int) -> list[TakenMessage]:
     """Take some messages, at most so many bytes; under the lock."""
-    taken: list[Taken] = []
+    taken: list[TakenMessage] = []
     size_bytes = 0
     while len(taken) < count and size_bytes < TAKEN_BYTES_MAX:
         leased = queue.take(1, LEASE_MS)
@@ -112,11 +112,11 @@ def _take(core: Broker, queue: Queue, count: int) -> list[Taken]:
             _requeue(core, queue, held, held.lease)
             raise
         size_bytes += len(message.body)
-        taken.append(Taken(held, held.lease, message, held.deliveries > 1, queue.depth))
+        taken.append(TakenMessage(held, held.lease, message, held.deliveries > 1, queue.depth))
     return taken
 
 
-def _finish(core: Broker, taken: list[Taken], end: End) -> None:
+def _finish(core: Broker, taken: list[TakenMessage], end: End) -> None:
     """End what was taken in one way, all of it at last: what is given back would be the next one to be taken."""
     for each in taken:
         with suppress(InvalidReceipt):  # fetching its body took longer than the lease
@@ -124,41 +124,41 @@ def _finish(core: Broker, taken: list[Taken], end: End) -> None:
 
 
 async def _told(
-    call: Call, take: Callable[[Broker], list[Taken]], end: End, encoding: str, truncate: int | None
+    call: ManagementCall, take: Callable[[Broker], list[TakenMessage]], end: End, encoding: str, truncate: int | None
 ) -> Answer:
     """What was taken, when that is durable."""
-    desk = call.site.desk
-    taken = await _awaited(desk.change(take))
+    async_broker = call.context.async_broker
+    taken = await _awaited(async_broker.change(take))
     bodies = [each.message.body for each in taken]
     if any(each.is_large for each in taken):
-        bodies = await _fetched(desk, taken, end)
+        bodies = await _fetched(async_broker, taken, end)
     return answer([_row(*pair, encoding, truncate) for pair in zip(taken, bodies, strict=False)])
 
 
-async def _fetched(desk: Desk, taken: list[Taken], end: End) -> list[bytes]:
+async def _fetched(async_broker: AsyncBroker, taken: list[TakenMessage], end: End) -> list[bytes]:
     """The bodies; what is too much for one answer is given back, and all of it when a body cannot be had."""
     try:
-        bodies = await _bodies(desk, taken)
+        bodies = await _bodies(async_broker, taken)
     except BaseException:  # also when the client has gone meanwhile
-        desk.change(lambda core: _finish(core, taken, _requeue))
+        async_broker.change(lambda core: _finish(core, taken, _requeue))
         raise
 
     def finish(core: Broker) -> None:
         _finish(core, taken[: len(bodies)], end)
         _finish(core, taken[len(bodies) :], _requeue)
 
-    await _awaited(desk.change(finish))
+    await _awaited(async_broker.change(finish))
     return bodies
 
 
-async def _bodies(desk: Desk, taken: list[Taken]) -> list[bytes]:
+async def _bodies(async_broker: AsyncBroker, taken: list[TakenMessage]) -> list[bytes]:
     """The first bodies, large ones fetched in another thread, as many as one answer has room for."""
     bodies: list[bytes] = []
     size_bytes = 0
     for each in taken:
         body = each.message.body
         if each.is_large:
-            body = await desk.elsewhere(partial(desk.broker.fetch, body))
+            body = await async_broker.in_thread(partial(async_broker.broker.fetch, body))
         size_bytes += len(body)
         if bodies and size_bytes > TAKEN_BYTES_MAX:
             break
@@ -170,7 +170,7 @@ async def _awaited(result: T | Awaitable[T]) -> T:
     return await result if isinstance(result, Awaitable) else result
 
 
-def _row(taken: Taken, body: bytes, encoding: str, truncate: int | None) -> dict[str, Any]:
+def _row(taken: TakenMessage, body: bytes, encoding: str, truncate: int | None) -> dict[str, Any]:
     """A message that was taken."""
     message, shown = taken.message, body if truncate is None else body[:truncate]
     text, used = _encoded(shown, encoding)

@@ -13,8 +13,8 @@ from leveret.protocols.http.response import Response
 from leveret.protocols.http.router import Answer, Router
 from leveret.protocols.http.server import Handler
 from leveret.protocols.management import gets, publishes, users
-from leveret.protocols.management.call import Call
-from leveret.protocols.management.context import Site
+from leveret.protocols.management.call import ManagementCall
+from leveret.protocols.management.context import AdminContext
 from leveret.protocols.management.refusals import reason_of, refused
 from leveret.protocols.management.routes import ROUTES, Endpoint, Table
 from leveret.protocols.management.rules import check
@@ -34,13 +34,13 @@ class Management:
 
     def __init__(
         self,
-        site: Site,
+        context: AdminContext,
         auth: Auth,
         limit: Callable[[Handler], Handler] = lambda handler: handler,
         routes: Table = ROUTES,
     ) -> None:
         """Serve a site; `limit` makes handlers for those who do not ask too often."""
-        self._site = site
+        self._context = context
         self._auth = auth
         self._limit = limit
         endpoints = {(key[0], PREFIX + key[1]): self._endpoint(key, *row) for key, row in routes.items()}
@@ -65,7 +65,7 @@ class Management:
         audited = key[0] not in READING and ROUTES[key][1] not in UNAUDITED
 
         def allowed(request: Request) -> Answer | Awaitable[Answer]:
-            call = Call(request, self._site)
+            call = ManagementCall(request, self._context)
             if audited:
                 return self._audited(f"{key[0]} {PREFIX}{key[1]}", operation, ask, call)
             check(call, operation)
@@ -73,13 +73,13 @@ class Management:
 
         return allowed if operation is None else self._auth.wrap(self._limit(allowed))
 
-    async def _audited(self, endpoint: str, operation: str | None, ask: Endpoint, call: Call) -> Answer:
+    async def _audited(self, endpoint: str, operation: str | None, ask: Endpoint, call: ManagementCall) -> Answer:
         """Do something that is noted, whether it is allowed or not."""
         request = call.request
         act = f"{request.method} {request.shown_path}"
         kind = kind_of(call.identity.tags)
         facts = {"peer": request.peer.host, **(asked_for(request) if endpoint in BULK else {})}
-        with self._site.audit.noting(call.user, act, endpoint, kind, **facts) as noted:
+        with self._context.audit.noting(call.user, act, endpoint, kind, **facts) as noted:
             check(call, operation)
             answer = ask(call)
             if isinstance(answer, Awaitable):
@@ -91,12 +91,12 @@ class Management:
             return answer
 
 
-def inside(site: Site, routes: Table) -> Router:
+def inside(context: AdminContext, routes: Table) -> Router:
     """A handler for requests of other nodes: those have asked who it is, and note what is done."""
 
     def endpoint(operation: str | None, ask: Endpoint) -> Handler:
         def allowed(request: Request) -> Answer | Awaitable[Answer]:
-            call = Call(request, site)
+            call = ManagementCall(request, context)
             check(call, operation)
             return ask(call)
 

@@ -9,12 +9,12 @@ from leveret.core.patterns import Pattern, check_length, pattern
 from leveret.core.properties import Properties
 from leveret.core.queue import Queue
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import Call
+from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.listing import PATTERN_CHARS_MAX
 from leveret.protocols.management.overview import protocol_of
 from leveret.protocols.management.refusals import BadRequest, Missing, answer
-from leveret.protocols.net.admission import Admission
+from leveret.protocols.net.admission import ConnectionBudget
 
 UNITS_MS = {"days": 86_400_000, "weeks": 604_800_000, "months": 2_592_000_000, "years": 31_536_000_000}
 TEST_QUEUE = "aliveness-test"
@@ -38,78 +38,78 @@ def failed(reason: str, **facts: object) -> Answer:
     return answer({"status": "failed", "reason": reason, **facts}, 503)
 
 
-def in_alarm(call: Call) -> list[str]:
+def in_alarm(call: ManagementCall) -> list[str]:
     """The resources of this node that are in alarm."""
-    alarm = call.site.process.alarm()
+    alarm = call.context.process.alarm()
     return [] if alarm is None else [what for what in ("memory", "disk") if what in alarm]
 
 
-def _alarms(call: Call, reason: str) -> Answer:
-    node = call.site.process.node
+def _alarms(call: ManagementCall, reason: str) -> Answer:
+    node = call.context.process.node
     found = [{"node": node, "resource": what} for what in in_alarm(call)]
     return failed(reason, alarms=found) if found else ok()
 
 
-def alarms(call: Call) -> Answer:
+def alarms(call: ManagementCall) -> Answer:
     """Whether there is enough memory and disk."""
     return _alarms(call, IN_CLUSTER)
 
 
-def local_alarms(call: Call) -> Answer:
+def local_alarms(call: ManagementCall) -> Answer:
     """The same for this node."""
     return _alarms(call, "There are alarms in effect on the node")
 
 
-def node_health(call: Call) -> Answer:
+def node_health(call: ManagementCall) -> Answer:
     """The check of RabbitMQ 3.6, which names alarms as Erlang terms."""
-    node = call.site.process.node
+    node = call.context.process.node
     found = ",".join(f"{{resource_limit,{what},{node}}}" for what in in_alarm(call))
     return failed(f"resource alarm(s) in effect:[{found}]") if found else ok()
 
 
-def named_node_health(call: Call) -> Answer:
+def named_node_health(call: ManagementCall) -> Answer:
     """The same for the node that the path names."""
-    if call.named("node") != call.site.process.node:
+    if call.named("node") != call.context.process.node:
         raise Missing()
     return node_health(call)
 
 
-def port_listener(call: Call) -> Answer:
+def port_listener(call: ManagementCall) -> Answer:
     """Whether the server listens on a port."""
     text = call.named("port")
     if not (text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX):
         raise BadRequest("Invalid port")
-    ports = sorted({each.port for each in call.site.process.listening()})
+    ports = sorted({each.port for each in call.context.process.listening()})
     if int(text) in ports:
         return ok(port=int(text))
     return failed(NO_LISTENER, missing=int(text), ports=ports)
 
 
-def protocols_of(call: Call) -> list[str]:
+def protocols_of(call: ManagementCall) -> list[str]:
     """The protocols that the server listens for."""
-    return sorted({protocol_of(each) for each in call.site.process.listening()})
+    return sorted({protocol_of(each) for each in call.context.process.listening()})
 
 
-def protocol_listener(call: Call) -> Answer:
+def protocol_listener(call: ManagementCall) -> Answer:
     """Whether the server listens for a protocol, which the answer names as RabbitMQ does."""
     wanted = SPELLINGS.get(call.named("protocol"), call.named("protocol"))
     known = protocols_of(call)
     return ok(protocol=wanted) if wanted in known else failed(NO_LISTENER, missing=wanted, protocols=known)
 
 
-def amqp_budget(call: Call) -> Admission:
+def amqp_budget(call: ManagementCall) -> ConnectionBudget:
     """The connections of AMQP clients, and how many there may be."""
-    return next(each for each in call.site.process.budgets if each.listener == "amqp")
+    return next(each for each in call.context.process.budgets if each.listener == "amqp")
 
 
-def connection_limit(call: Call) -> Answer:
+def connection_limit(call: ManagementCall) -> Answer:
     """Whether the node accepts more connections of AMQP clients."""
     budget = amqp_budget(call)
     facts = {"limit": budget.connections_max, "connections": budget.connections}
     return ok(**facts) if budget.connections < budget.connections_max else failed(LIMIT_REACHED, **facts)
 
 
-def ready_to_serve_clients(call: Call) -> Answer:
+def ready_to_serve_clients(call: ManagementCall) -> Answer:
     """Whether clients of AMQP should be sent to this node: it is in service, listens, and has room."""
     if not AMQP & set(protocols_of(call)):
         return failed("no active listeners for AMQP/AMQPS")
@@ -119,53 +119,53 @@ def ready_to_serve_clients(call: Call) -> Answer:
     return virtual_hosts(call)
 
 
-def metadata_store(call: Call) -> Answer:
+def metadata_store(call: ManagementCall) -> Answer:
     """Whether the definitions are read: the server listens only after that."""
     return virtual_hosts(call)
 
 
-def metadata_store_with_data(call: Call) -> Answer:
+def metadata_store_with_data(call: ManagementCall) -> Answer:
     """Whether there are definitions: at least a virtual host."""
-    with call.site.desk.guard as core:
+    with call.context.async_broker.runtime as core:
         found = bool(core.topology.vhosts)
     return ok() if found else failed("Metadata store has not yet been initialized: it reports to have no virtual hosts")
 
 
-def queue_leaders(call: Call) -> Answer:
+def queue_leaders(call: ManagementCall) -> Answer:
     """Whether the quorum queues of a virtual host, or of all, have a leader: this node leads all of them."""
     pattern_of(call)
     if "vhost" in call.request.parameters:
-        with call.site.desk.guard as core:
-            call.home(core)
+        with call.context.async_broker.runtime as core:
+            call.virtual_host(core)
     return ok()
 
 
-def pattern_of(call: Call) -> Pattern:
+def pattern_of(call: ManagementCall) -> Pattern:
     """The pattern for names of queues that the path has; without one, all queues."""
     text = call.request.parameters.get("pattern", ".*")
     return pattern(check_length("pattern", text, PATTERN_CHARS_MAX))
 
 
-def virtual_hosts(call: Call) -> Answer:
+def virtual_hosts(call: ManagementCall) -> Answer:
     """Whether all virtual hosts run: they do as long as the broker does."""
-    with call.site.desk.guard:
+    with call.context.async_broker.runtime:
         return ok()
 
 
-def single_node(call: Call) -> Answer:
+def single_node(call: ManagementCall) -> Answer:
     """Whether others depend on this node: there are none."""
     return ok(reason=SINGLE)
 
 
-def certificate_expiration(call: Call) -> Answer:
+def certificate_expiration(call: ManagementCall) -> Answer:
     """Whether the certificate is valid for some time more."""
     within, unit = call.named("within"), call.named("unit")
     if not (within.isascii() and within.isdigit() and len(within) <= WITHIN_DIGITS_MAX):
         raise BadRequest("Invalid expiration value.")
     if unit not in UNITS_MS:
         raise BadRequest(f"Time unit not recognised. Supported units: {', '.join(UNITS_MS)}.")
-    process = call.site.process
-    with call.site.desk.guard as core:
+    process = call.context.process
+    with call.context.async_broker.runtime as core:
         last_ms = core.now_ms + int(within) * UNITS_MS[unit]
     ends_ms = process.certificate_ends_ms()
     expired: list[Row] = [] if ends_ms is None or ends_ms > last_ms else [{"expires_on": ends_ms}]
@@ -176,18 +176,20 @@ def certificate_expiration(call: Call) -> Answer:
     return failed("Certificates expiring", expired=[{"node": process.node, **row} for row in expired])
 
 
-def test_queue(call: Call, core: Broker) -> Queue:
+def test_queue(call: ManagementCall, core: Broker) -> Queue:
     """The queue for the test of a virtual host, made if need be; under the lock."""
-    home = call.home(core)
+    virtual_host = call.virtual_host(core)
     for verb in ("queue.declare", "basic.get"):
         call.authorize(verb, {"queue": TEST_QUEUE})
     call.authorize("basic.publish", {"exchange": ""})
-    queue: Queue = home.queues.get(TEST_QUEUE) or core.declare_queue(home.name, TEST_QUEUE, durable=False)
+    queue: Queue = virtual_host.queues.get(TEST_QUEUE) or core.declare_queue(
+        virtual_host.name, TEST_QUEUE, durable=False
+    )
     core.check_owner(queue, None)
     return queue
 
 
-def aliveness(call: Call) -> Answer | Awaitable[Answer]:
+def aliveness(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Send a message to a queue of its own and take it again."""
 
     def test(core: Broker) -> Answer:

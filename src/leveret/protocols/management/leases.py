@@ -9,16 +9,16 @@ from leveret.core import browse
 from leveret.core.held import Held
 from leveret.core.ids import format_id
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import Call
+from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.listing import listed
 
 LEASES_MAX = 1_000  # that one answer tells of, those that are held longest
 
 
-def list_queue(call: Call) -> Answer | Awaitable[Answer]:
+def list_queue(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """The leases of a queue, the oldest first."""
-    with call.site.desk.guard as core:
+    with call.context.async_broker.runtime as core:
         queue = call.queue(core)
         call.authorize("basic.get", {"queue": queue.name})
         oldest = nsmallest(LEASES_MAX, browse.holdings(queue, "leased"), key=_taken)
@@ -30,9 +30,9 @@ def _taken(held: Held) -> tuple[int, int]:
     return held.delivered_ms, held.seq
 
 
-def _shown(call: Call, tag: int, held: Held) -> Row:
+def _shown(call: ManagementCall, tag: int, held: Held) -> Row:
     """A lease; under the lock. Who takes by HTTP has a name, and no connection."""
-    holder = call.site.clients.holder(held.consumer)
+    holder = call.context.clients.holder(held.consumer)
     return {
         "message_id": format_id(tag, held.seq),
         "priority": held.priority,

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from leveret.core.broker import Broker
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management import users
-from leveret.protocols.management.call import Call, spelled
+from leveret.protocols.management.call import ManagementCall, spelled
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.listing import listed
 from leveret.protocols.management.refusals import BadRequest, done
@@ -37,7 +37,7 @@ def check_vhost(limits: Row) -> None:
         raise invalid(wrong)
 
 
-def _given(call: Call) -> Row:
+def _given(call: ManagementCall) -> Row:
     """The limit that the path names, with its value."""
     call.need("value")
     return {call.named("limit"): spelled(call.body["value"], int)}
@@ -46,42 +46,42 @@ def _given(call: Call) -> Row:
 # Virtual hosts
 
 
-def list_vhosts(call: Call) -> Answer | Awaitable[Answer]:
+def list_vhosts(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Those of the virtual hosts that the user sees."""
-    with call.site.desk.guard as core:
+    with call.context.async_broker.runtime as core:
         names = [name for name in sorted(core.topology.vhosts) if sees(call, name)]
     found = [_of_vhost(call, name) for name in names]
     return listed(call, [row for row in found if row["value"]])
 
 
-def list_vhost(call: Call) -> Answer | Awaitable[Answer]:
+def list_vhost(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Those of one."""
-    with call.site.desk.guard as core:
-        found = _of_vhost(call, call.home(core).name)
+    with call.context.async_broker.runtime as core:
+        found = _of_vhost(call, call.virtual_host(core).name)
     return listed(call, [found] if found["value"] else [])
 
 
-def _of_vhost(call: Call, name: str) -> Row:
-    return {"vhost": name, "value": call.site.access.vhost_limits(name).values()}
+def _of_vhost(call: ManagementCall, name: str) -> Row:
+    return {"vhost": name, "value": call.context.access.vhost_limits(name).values()}
 
 
-def put_vhost(call: Call) -> Answer | Awaitable[Answer]:
+def put_vhost(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Set a limit; -1 is none."""
     given = _given(call)
     check_vhost(given)
     return _change_vhost(call, given)
 
 
-def delete_vhost(call: Call) -> Answer | Awaitable[Answer]:
+def delete_vhost(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Remove a limit."""
     removed = {call.named("limit"): UNLIMITED}
     check_vhost(removed)
     return _change_vhost(call, removed)
 
 
-def _change_vhost(call: Call, limits: Row) -> Answer | Awaitable[Answer]:
+def _change_vhost(call: ManagementCall, limits: Row) -> Answer | Awaitable[Answer]:
     def keep(core: Broker) -> Answer:
-        call.site.access.set_vhost_limits(call.home(core).name, limits)
+        call.context.access.set_vhost_limits(call.virtual_host(core).name, limits)
         return done()
 
     return call.change(keep)
@@ -90,13 +90,13 @@ def _change_vhost(call: Call, limits: Row) -> Answer | Awaitable[Answer]:
 # Users
 
 
-def list_users(call: Call) -> Answer | Awaitable[Answer]:
+def list_users(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Those of every user who has some."""
-    found = [_of_user(user) for user in call.site.access.users]
+    found = [_of_user(user) for user in call.context.access.users]
     return listed(call, [row for row in found if row["value"]])
 
 
-def list_user(call: Call) -> Answer | Awaitable[Answer]:
+def list_user(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Those of one."""
     found = _of_user(users.find(call))
     return listed(call, [found] if found["value"] else [])
@@ -106,23 +106,23 @@ def _of_user(user: User) -> Row:
     return {"user": user.name, "value": user.to_dict()["limits"]}
 
 
-def put_user(call: Call) -> Answer | Awaitable[Answer]:
+def put_user(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Set a limit; -1 is none."""
     return _change_user(call, _given(call))
 
 
-def delete_user(call: Call) -> Answer | Awaitable[Answer]:
+def delete_user(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Remove a limit."""
     return _change_user(call, {call.named("limit"): UNLIMITED})
 
 
-def _change_user(call: Call, limits: Row) -> Answer | Awaitable[Answer]:
+def _change_user(call: ManagementCall, limits: Row) -> Answer | Awaitable[Answer]:
     wrong = _wrong(limits, OF_USER, "user-limits")
     if wrong is not None:
         raise BadRequest(wrong)
 
     def keep(core: Broker) -> Answer:
-        call.site.access.set_user_limits(users.find(call).name, limits)
+        call.context.access.set_user_limits(users.find(call).name, limits)
         return done()
 
     return call.change(keep)

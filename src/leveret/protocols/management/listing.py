@@ -14,10 +14,10 @@ from types import MappingProxyType
 from typing import Any
 
 from leveret.core.patterns import check_length, pattern
-from leveret.protocols.http.response import JSON, Stream
+from leveret.protocols.http.response import JSON, Streamed
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import Call
-from leveret.protocols.management.rates import Range
+from leveret.protocols.management.call import ManagementCall
+from leveret.protocols.management.rates import SampleRange
 from leveret.protocols.management.refusals import NO_CACHE, BadRequest, answer
 
 Row = dict[str, Any]
@@ -43,7 +43,7 @@ RANGES = ("lengths", "msg_rates", "data_rates", "node_stats")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ListingRequest:
     """What a request wants of a list."""
 
     page: int | None
@@ -55,7 +55,7 @@ class Wanted:
     columns: tuple[str, ...]
 
 
-def wanted(call: Call) -> Wanted:
+def wanted(call: ManagementCall) -> ListingRequest:
     """What the query says, checked."""
     query = call.request.query
     for name in RANGES:
@@ -71,7 +71,7 @@ def wanted(call: Call) -> Wanted:
     sort = query.get("sort") or None
     reverse = query.get("sort_reverse") == "true"
     by_pattern = query.get("use_regex") == "true" and bool(query.get("name"))
-    return Wanted(page, size or PAGE_ROWS, _filter(query), by_pattern, sort, reverse, columns_of(call))
+    return ListingRequest(page, size or PAGE_ROWS, _filter(query), by_pattern, sort, reverse, columns_of(call))
 
 
 def _whole(text: str | None) -> int | None:
@@ -99,7 +99,7 @@ def _filter(query: dict[str, str]) -> Callable[[str], bool] | None:
     return found.matches
 
 
-def columns_of(call: Call) -> tuple[str, ...]:
+def columns_of(call: ManagementCall) -> tuple[str, ...]:
     """The columns that are asked for; none: all."""
     columns = tuple(each for each in call.request.query.get("columns", "").split(",") if each)
     if len(columns) > COLUMNS_MAX:
@@ -107,7 +107,7 @@ def columns_of(call: Call) -> tuple[str, ...]:
     return columns
 
 
-def range_of(call: Call, name: str) -> Range | None:
+def range_of(call: ManagementCall, name: str) -> SampleRange | None:
     """The samples that are asked for beside rates."""
     age_s, step_s = call.number(f"{name}_age"), call.number(f"{name}_incr")
     if age_s is None or step_s is None:
@@ -115,7 +115,7 @@ def range_of(call: Call, name: str) -> Range | None:
     if not age_s or not step_s or age_s // step_s > SAMPLES_MAX:
         reason = f"Invalid range parameters: age {age_s}, incr {step_s}"
         raise BadRequest(reason, "invalid_range_parameters")
-    return Range(age_s, step_s)
+    return SampleRange(age_s, step_s)
 
 
 # Answering
@@ -131,13 +131,13 @@ def named(row: Row) -> str:
     return str(row.get("name", ""))
 
 
-def one(call: Call, row: Row) -> Answer:
+def one(call: ManagementCall, row: Row) -> Answer:
     """The answer with a single object."""
     return answer(reduced(row, columns_of(call)))
 
 
 def listed(
-    call: Call,
+    call: ManagementCall,
     handles: Sequence[Any],
     make: Make = as_it_is,
     name: Callable[[Any], str] = named,
@@ -159,14 +159,14 @@ def listed(
 
 
 async def _listed_later(
-    want: Wanted, handles: Sequence[Any], make: Make, name: Callable[[Any], str], keys: Mapping[str, Key]
+    want: ListingRequest, handles: Sequence[Any], make: Make, name: Callable[[Any], str], keys: Mapping[str, Key]
 ) -> Answer:
     """The answer with a list that is filtered by a pattern, some names in each turn of the loop."""
     found = _listed(want, len(handles), await _fitting(want, handles, name), make, keys)
     return await found if isinstance(found, Awaitable) else found
 
 
-async def _fitting(want: Wanted, handles: Sequence[Any], name: Callable[[Any], str]) -> Sequence[Any]:
+async def _fitting(want: ListingRequest, handles: Sequence[Any], name: Callable[[Any], str]) -> Sequence[Any]:
     """Those whose names are as they must be."""
     if want.fits is None:
         return handles
@@ -178,7 +178,7 @@ async def _fitting(want: Wanted, handles: Sequence[Any], name: Callable[[Any], s
 
 
 def _listed(
-    want: Wanted, total: int, fitting: Sequence[Any], make: Make, keys: Mapping[str, Key]
+    want: ListingRequest, total: int, fitting: Sequence[Any], make: Make, keys: Mapping[str, Key]
 ) -> Answer | Awaitable[Answer]:
     """The answer with those of a list that are wanted."""
     if want.sort is None and want.page is not None:
@@ -188,14 +188,14 @@ def _listed(
     if want.page is not None and want.sort is not None and want.sort in keys:
         return _sorted(want, total, fitting, make, keys[want.sort])
     if want.sort is None:
-        return Stream(_parts(want, fitting, make), JSON, NO_CACHE)
+        return Streamed(_parts(want, fitting, make), JSON, NO_CACHE)
     if len(fitting) > SORTED_MAX:
         raise BadRequest(f"{len(fitting)} rows cannot be sorted, the limit is {SORTED_MAX}: ask for pages without sort")
     return _gathered(want, total, fitting, make)
 
 
 async def fetched(
-    call: Call, handles: Sequence[Any], fetch: Fetch, name: Callable[[Any], str], keys: Mapping[str, Key]
+    call: ManagementCall, handles: Sequence[Any], fetch: Fetch, name: Callable[[Any], str], keys: Mapping[str, Key]
 ) -> Answer:
     """The answer with a list whose rows are elsewhere: `fetch` gets those of some handles, None for what is gone.
 
@@ -205,7 +205,7 @@ async def fetched(
     handles = handles[:]
     fitting = await _fitting(want, handles, name)
     if want.sort is None and want.page is None:
-        return Stream(_fetched_parts(fitting, fetch, want.columns), JSON, NO_CACHE)
+        return Streamed(_fetched_parts(fitting, fetch, want.columns), JSON, NO_CACHE)
     if want.sort is not None:
         if len(fitting) > SORTED_MAX:
             raise BadRequest(f"{len(fitting)} rows cannot be sorted, the limit is {SORTED_MAX}: ask for some by name")
@@ -214,7 +214,7 @@ async def fetched(
         order = sorted(range(len(fitting)), key=lambda index: sort_key(known[index]), reverse=want.reverse)
         fitting = [fitting[index] for index in order]
     if want.page is None:
-        return Stream(_fetched_parts(fitting, fetch, want.columns), JSON, NO_CACHE)
+        return Streamed(_fetched_parts(fitting, fetch, want.columns), JSON, NO_CACHE)
     rows = [row for row in await fetch(list(_slice(want, fitting)), want.columns) if row is not None]
     return answer(_page(want, len(handles), len(fitting), rows))
 
@@ -243,7 +243,7 @@ def _rows(handles: Iterable[Any], make: Make) -> Iterable[Row]:
     return (row for row in map(make, handles) if row is not None)
 
 
-async def _sorted(want: Wanted, total: int, handles: Sequence[Any], make: Make, key: Key) -> Answer:
+async def _sorted(want: ListingRequest, total: int, handles: Sequence[Any], make: Make, key: Key) -> Answer:
     """A page of handles that are sorted before there are rows."""
     known: list[Any] = []
     for start in range(0, len(handles), KEYS_STEP):
@@ -254,7 +254,7 @@ async def _sorted(want: Wanted, total: int, handles: Sequence[Any], make: Make, 
     return answer(_page(want, total, len(handles), rows))
 
 
-async def _gathered(want: Wanted, total: int, handles: Sequence[Any], make: Make) -> Answer:
+async def _gathered(want: ListingRequest, total: int, handles: Sequence[Any], make: Make) -> Answer:
     """Make all rows, some in each turn of the loop."""
     rows: list[Row] = []
     for start in range(0, len(handles), STEP):
@@ -263,7 +263,7 @@ async def _gathered(want: Wanted, total: int, handles: Sequence[Any], make: Make
     return _answered(want, total, rows)
 
 
-async def _parts(want: Wanted, handles: Sequence[Any], make: Make) -> AsyncGenerator[bytes, None]:
+async def _parts(want: ListingRequest, handles: Sequence[Any], make: Make) -> AsyncGenerator[bytes, None]:
     """A long list as JSON, some rows in each turn of the loop."""
     before = b"["
     for start in range(0, len(handles), STEP):
@@ -275,7 +275,7 @@ async def _parts(want: Wanted, handles: Sequence[Any], make: Make) -> AsyncGener
     yield b"]" if before == b"," else b"[]"
 
 
-def _answered(want: Wanted, total: int, rows: list[Row]) -> Answer:
+def _answered(want: ListingRequest, total: int, rows: list[Row]) -> Answer:
     """Rows that are all there, sorted and cut."""
     if want.sort is not None:
         path = want.sort.split(".")
@@ -285,7 +285,7 @@ def _answered(want: Wanted, total: int, rows: list[Row]) -> Answer:
     return answer(_page(want, total, len(rows), _slice(want, rows)))
 
 
-def _slice(want: Wanted, rows: Sequence[Any]) -> Sequence[Any]:
+def _slice(want: ListingRequest, rows: Sequence[Any]) -> Sequence[Any]:
     """The rows of a page."""
     assert want.page is not None, "only pages are cut"
     start = (want.page - 1) * want.page_rows
@@ -295,7 +295,7 @@ def _slice(want: Wanted, rows: Sequence[Any]) -> Sequence[Any]:
     return rows[start : start + want.page_rows]
 
 
-def _page(want: Wanted, total: int, filtered: int, rows: Sequence[Row]) -> Row:
+def _page(want: ListingRequest, total: int, filtered: int, rows: Sequence[Row]) -> Row:
     """A page and where it lies."""
     return {
         "filtered_count": filtered,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Awaitable
 
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import Call
+from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.listing import listed, one
 from leveret.protocols.management.overview import churn_rates, contexts, exchange_types
@@ -15,12 +15,16 @@ from leveret.protocols.management.refusals import Missing, answer
 MECHANISMS = ("PLAIN", "AMQPLAIN", "EXTERNAL")
 
 
-def shown(call: Call) -> Row:
+def shown(call: ManagementCall) -> Row:
     """This process."""
-    site, process = call.site, call.site.process
+    context, process = call.context, call.context.process
     alarm = process.alarm() or ""
-    with site.desk.guard as core:
-        churn, connections, now_ms = churn_rates(site.rates, core), site.clients.counts()["connections"], core.now_ms
+    with context.async_broker.runtime as core:
+        churn, connections, now_ms = (
+            churn_rates(context.rates, core),
+            context.clients.counts()["connections"],
+            core.now_ms,
+        )
     return {
         "name": process.node,
         "type": "disc",
@@ -30,7 +34,7 @@ def shown(call: Call) -> Row:
         "processors": os.cpu_count() or 1,
         "run_queue": 0,
         "partitions": [],
-        "cluster_links": [{"name": name} for name in ([] if site.cluster is None else site.cluster.links)],
+        "cluster_links": [{"name": name} for name in ([] if context.cluster is None else context.cluster.links)],
         "mem_used": process.memory_bytes(),
         "mem_limit": process.memory_bytes_max,
         "mem_alarm": "memory" in alarm,
@@ -53,9 +57,9 @@ def shown(call: Call) -> Row:
         "exchange_types": exchange_types(),
         "auth_mechanisms": [{"name": name, "description": name, "enabled": True} for name in MECHANISMS],
         "applications": [{"name": "leveret", "description": "Leveret", "version": process.version}],
-        "contexts": contexts(site),
+        "contexts": contexts(context),
         **churn,
-        "being_drained": site.cluster is not None and site.cluster.draining,
+        "being_drained": context.cluster is not None and context.cluster.draining,
     }
 
 
@@ -67,26 +71,26 @@ def open_files() -> int:
         return 0
 
 
-def list_all(call: Call) -> Answer | Awaitable[Answer]:
+def list_all(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """The one."""
     return listed(call, [shown(call)])
 
 
-def look(call: Call) -> Answer:
+def look(call: ManagementCall) -> Answer:
     """The same by its name."""
     check_node(call)
     return one(call, shown(call))
 
 
-def look_at_memory(call: Call) -> Answer:
+def look_at_memory(call: ManagementCall) -> Answer:
     """What its memory is used for, as far as that is known: all together."""
     check_node(call)
-    used = call.site.process.memory_bytes()
+    used = call.context.process.memory_bytes()
     total = {"erlang": used, "rss": used, "allocated": used}
     return answer({"memory": {"other_system": used, "strategy": "rss", "total": total}})
 
 
-def check_node(call: Call) -> None:
+def check_node(call: ManagementCall) -> None:
     """Refuse another node than this one."""
-    if call.named("node") != call.site.process.node:
+    if call.named("node") != call.context.process.node:
         raise Missing()

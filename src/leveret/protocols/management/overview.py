@@ -12,8 +12,8 @@ from leveret.core.errors import BrokerClosed, JournalFailed
 from leveret.core.exchanges import TYPES
 from leveret.core.topology import Vhost
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import Call
-from leveret.protocols.management.context import API_VERSION, PRODUCT, Listening, Row, Site
+from leveret.protocols.management.call import ManagementCall
+from leveret.protocols.management.context import API_VERSION, PRODUCT, AdminContext, Listening, Row
 from leveret.protocols.management.listing import one, range_of
 from leveret.protocols.management.parameters import cluster_name
 from leveret.protocols.management.rates import (
@@ -34,22 +34,24 @@ SUMMED_MAX = 5_000  # queues that are looked at for one answer: of more, the las
 CONTEXT = {"description": "RabbitMQ Management", "path": "/"}
 
 
-def look(call: Call) -> Answer:
+def look(call: ManagementCall) -> Answer:
     """The whole broker, as far as the user sees it."""
     lengths, rates = range_of(call, "lengths"), range_of(call, "msg_rates")
-    site, process = call.site, call.site.process
-    with site.desk.guard as core:
-        homes = [home for home in core.topology.vhosts.values() if sees(call, home.name)]
-        count = sum(len(home.queues) for home in homes)
+    context, process = call.context, call.context.process
+    with context.async_broker.runtime as core:
+        virtual_hosts = [
+            virtual_host for virtual_host in core.topology.vhosts.values() if sees(call, virtual_host.name)
+        ]
+        count = sum(len(virtual_host.queues) for virtual_host in virtual_hosts)
         objects = {
-            **site.clients.counts(),
-            "exchanges": sum(len(home.exchanges) for home in homes),
+            **context.clients.counts(),
+            "exchanges": sum(len(virtual_host.exchanges) for virtual_host in virtual_hosts),
             "queues": count,
         }
-        name, churn = cluster_name(site, core), churn_rates(site.rates, core)
-    depth: Row = sampled_totals(site.rates, homes) if count > SUMMED_MAX else totals(site, homes)
+        name, churn = cluster_name(context, core), churn_rates(context.rates, core)
+    depth: Row = sampled_totals(context.rates, virtual_hosts) if count > SUMMED_MAX else totals(context, virtual_hosts)
     for index, each in enumerate(DEPTHS):
-        depth[f"{each}_details"] = site.rates.depth.details(index, lengths)
+        depth[f"{each}_details"] = context.rates.depth.details(index, lengths)
     found: Row = {
         "management_version": API_VERSION,
         "rabbitmq_version": API_VERSION,
@@ -64,24 +66,24 @@ def look(call: Call) -> Answer:
         "release_series_support_status": "supported",
         "disable_stats": False,
         "enable_queue_totals": False,
-        "message_stats": message_stats(site.rates.total.last, site.rates.total, rates),
+        "message_stats": message_stats(context.rates.total.last, context.rates.total, rates),
         "churn_rates": churn,
         "queue_totals": depth,
         "object_totals": objects,
         "statistics_db_event_queue": 0,
         "node": process.node,
-        "listeners": listeners(site),
-        "contexts": contexts(site, named=True),
+        "listeners": listeners(context),
+        "contexts": contexts(context, named=True),
     }
     return one(call, found)
 
 
-def totals(site: Site, homes: Iterable[Vhost]) -> Row:
+def totals(context: AdminContext, virtual_hosts: Iterable[Vhost]) -> Row:
     """What is in the queues of some virtual hosts together."""
-    names = {home.name for home in homes}
+    names = {virtual_host.name for virtual_host in virtual_hosts}
     ready = taken = later = 0
-    for guard in site.guards:
-        with suppress(BrokerClosed, JournalFailed), guard as core:
+    for runtime in context.runtimes:
+        with suppress(BrokerClosed, JournalFailed), runtime as core:
             queues = [queue for queue in core.queues.values() if queue.vhost in names]
             ready += sum(queue.depth for queue in queues)
             taken += sum(queue.leased for queue in queues)
@@ -89,9 +91,9 @@ def totals(site: Site, homes: Iterable[Vhost]) -> Row:
     return {"messages": ready + taken + later, "messages_ready": ready, "messages_unacknowledged": taken}
 
 
-def sampled_totals(rates: Rates, homes: Iterable[Vhost]) -> Row:
+def sampled_totals(rates: Rates, virtual_hosts: Iterable[Vhost]) -> Row:
     """The same some seconds ago, whatever the number of queues."""
-    series = [rates.of_vhost(home.name).last for home in homes]
+    series = [rates.of_vhost(virtual_host.name).last for virtual_host in virtual_hosts]
     return {name: sum(each[index] for each in series) for name, index in zip(DEPTHS, DEPTH_INDEXES, strict=True)}
 
 
@@ -109,18 +111,18 @@ def exchange_types() -> list[Row]:
     return [{"name": name, "description": f"Exchange of the type {name}", "enabled": True} for name in sorted(TYPES)]
 
 
-def listeners(site: Site) -> list[Row]:
+def listeners(context: AdminContext) -> list[Row]:
     """The addresses that clients can come to."""
     return [
         {
-            "node": site.process.node,
+            "node": context.process.node,
             "protocol": protocol_of(each),
             "ip_address": each.host,
             "port": each.port,
             "tls": each.tls,
             "socket_opts": {},
         }
-        for each in site.process.listening()
+        for each in context.process.listening()
     ]
 
 
@@ -130,18 +132,18 @@ def protocol_of(listening: Listening) -> str:
     return names.get(listening.protocol, listening.protocol)
 
 
-def contexts(site: Site, *, named: bool = False) -> list[Row]:
+def contexts(context: AdminContext, *, named: bool = False) -> list[Row]:
     """Where this API is."""
-    found = [each for each in site.process.listening() if each.protocol in ("http", "https")]
-    node: dict[str, Any] = {"node": site.process.node} if named else {}
+    found = [each for each in context.process.listening() if each.protocol in ("http", "https")]
+    node: dict[str, Any] = {"node": context.process.node} if named else {}
     return [{**node, **CONTEXT, "ip": each.host, "port": str(each.port), "ssl_opts": []} for each in found]
 
 
-def extensions(call: Call) -> Answer:
+def extensions(call: ManagementCall) -> Answer:
     """What plugins add to RabbitMQ's page: nothing here."""
     return answer([])
 
 
-def auth(call: Call) -> Answer:
+def auth(call: ManagementCall) -> Answer:
     """How to log in to RabbitMQ's page: by name and password."""
     return answer({"oauth_enabled": False, "enable_uaa": False, "uaa_client_id": "", "uaa_location": ""})

@@ -8,27 +8,27 @@ from leveret.core.broker import Broker
 from leveret.core.policy import Policy
 from leveret.core.topology import Vhost
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import Call, spelled
+from leveret.protocols.management.call import ManagementCall, spelled
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.listing import listed, one
 from leveret.protocols.management.refusals import Missing, done
 from leveret.protocols.management.rules import seen
 from leveret.protocols.management.validation import checked_policy, invalid, term
 
-Ask = Callable[[Call], Answer | Awaitable[Answer]]
+Ask = Callable[[ManagementCall], Answer | Awaitable[Answer]]
 
 
-def shown(home: Vhost, policy: Policy) -> Row:
+def shown(virtual_host: Vhost, policy: Policy) -> Row:
     """A policy; which sort it is tells its path."""
     row = policy.shown()
     del row["operator"]
-    return {"vhost": home.name, **row}
+    return {"vhost": virtual_host.name, **row}
 
 
-def rows(home: Vhost, operator: bool) -> list[Row]:
+def rows(virtual_host: Vhost, operator: bool) -> list[Row]:
     """The policies of one sort in a virtual host."""
-    found = home.operator_policies if operator else home.policies
-    return [shown(home, policy) for _, policy in sorted(found.items())]
+    found = virtual_host.operator_policies if operator else virtual_host.policies
+    return [shown(virtual_host, policy) for _, policy in sorted(found.items())]
 
 
 def operator_policy(name: str, value: Row) -> Policy:
@@ -40,10 +40,10 @@ def operator_policy(name: str, value: Row) -> Policy:
 def list_all(operator: bool) -> Ask:
     """Those of every virtual host that the user sees."""
 
-    def ask(call: Call) -> Answer | Awaitable[Answer]:
-        with call.site.desk.guard as core:
-            homes = seen(call, core)
-            found = [row for home in homes for row in rows(home, operator)]
+    def ask(call: ManagementCall) -> Answer | Awaitable[Answer]:
+        with call.context.async_broker.runtime as core:
+            virtual_hosts = seen(call, core)
+            found = [row for virtual_host in virtual_hosts for row in rows(virtual_host, operator)]
         return listed(call, found)
 
     return ask
@@ -52,9 +52,9 @@ def list_all(operator: bool) -> Ask:
 def list_vhost(operator: bool) -> Ask:
     """Those of one."""
 
-    def ask(call: Call) -> Answer | Awaitable[Answer]:
-        with call.site.desk.guard as core:
-            found = rows(call.home(core), operator)
+    def ask(call: ManagementCall) -> Answer | Awaitable[Answer]:
+        with call.context.async_broker.runtime as core:
+            found = rows(call.virtual_host(core), operator)
         return listed(call, found)
 
     return ask
@@ -63,15 +63,15 @@ def list_vhost(operator: bool) -> Ask:
 def look(operator: bool) -> Ask:
     """One policy."""
 
-    def ask(call: Call) -> Answer | Awaitable[Answer]:
-        with call.site.desk.guard as core:
-            return one(call, _find(call, call.home(core), operator))
+    def ask(call: ManagementCall) -> Answer | Awaitable[Answer]:
+        with call.context.async_broker.runtime as core:
+            return one(call, _find(call, call.virtual_host(core), operator))
 
     return ask
 
 
-def _find(call: Call, home: Vhost, operator: bool) -> Row:
-    found = next((row for row in rows(home, operator) if row["name"] == call.named("policy")), None)
+def _find(call: ManagementCall, virtual_host: Vhost, operator: bool) -> Row:
+    found = next((row for row in rows(virtual_host, operator) if row["name"] == call.named("policy")), None)
     if found is None:
         raise Missing()
     return found
@@ -80,7 +80,7 @@ def _find(call: Call, home: Vhost, operator: bool) -> Row:
 def put(operator: bool) -> Ask:
     """Add or replace a policy."""
 
-    def ask(call: Call) -> Answer | Awaitable[Answer]:
+    def ask(call: ManagementCall) -> Answer | Awaitable[Answer]:
         call.need("definition", "pattern")
         pattern, priority = call.body["pattern"], spelled(call.body.get("priority", 0), int)
         if not isinstance(pattern, str):
@@ -91,9 +91,9 @@ def put(operator: bool) -> Ask:
         policy = checked_policy(call.named("policy"), pattern, priority, apply_to, definition, operator)
 
         def keep(core: Broker) -> Answer:
-            home = call.home(core)
-            known = policy.name in (home.operator_policies if operator else home.policies)
-            core.set_policy(home.name, policy)
+            virtual_host = call.virtual_host(core)
+            known = policy.name in (virtual_host.operator_policies if operator else virtual_host.policies)
+            core.set_policy(virtual_host.name, policy)
             return done(204 if known else 201)
 
         return call.change(keep)
@@ -104,10 +104,10 @@ def put(operator: bool) -> Ask:
 def delete(operator: bool) -> Ask:
     """Remove a policy."""
 
-    def ask(call: Call) -> Answer | Awaitable[Answer]:
+    def ask(call: ManagementCall) -> Answer | Awaitable[Answer]:
         def remove(core: Broker) -> Answer:
-            home = call.home(core)
-            core.delete_policy(home.name, _find(call, home, operator)["name"], operator)
+            virtual_host = call.virtual_host(core)
+            core.delete_policy(virtual_host.name, _find(call, virtual_host, operator)["name"], operator)
             return done()
 
         return call.change(remove)

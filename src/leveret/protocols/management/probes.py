@@ -8,24 +8,24 @@ from leveret.core.names import check_key
 from leveret.core.probe import probe
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management.bindings import find_exchange, implied, shown
-from leveret.protocols.management.call import Call, parsed
+from leveret.protocols.management.call import ManagementCall, parsed
 from leveret.protocols.management.refusals import BadRequest, answer
 
 HEADERS_MAX = 100
 TOLD_MAX = 500  # queues, and bindings
 
 
-def ask(call: Call) -> Answer:
+def ask(call: ManagementCall) -> Answer:
     """Follow a message that is not there; nothing is published."""
     key, headers = call.request.query.get("routing_key", ""), _headers(call)
     check_key(key)
-    with call.site.desk.guard as core:
-        home = call.home(core)
-        exchange = find_exchange(home, call.named_exchange())
-        found = probe(exchange, home.exchanges, key, headers)
-        rows = [shown(home, each) for each in found.bindings[:TOLD_MAX]]
+    with call.context.async_broker.runtime as core:
+        virtual_host = call.virtual_host(core)
+        exchange = find_exchange(virtual_host, call.named_exchange())
+        found = probe(exchange, virtual_host.exchanges, key, headers)
+        rows = [shown(virtual_host, each) for each in found.bindings[:TOLD_MAX]]
         if isinstance(exchange, DefaultExchange):
-            rows = [implied(home, queue) for queue in found.queues]
+            rows = [implied(virtual_host, queue) for queue in found.queues]
         names = [queue.name for queue in found.queues]
     told_all = found.complete and len(found.bindings) <= TOLD_MAX and len(names) <= TOLD_MAX
     return answer(
@@ -39,7 +39,7 @@ def ask(call: Call) -> Answer:
     )
 
 
-def _headers(call: Call) -> dict[str, object]:
+def _headers(call: ManagementCall) -> dict[str, object]:
     """The headers of the message, which the query has as JSON."""
     given = parsed(call.request.query.get("headers", "{}").encode())
     if not isinstance(given, dict):

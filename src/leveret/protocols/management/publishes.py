@@ -11,10 +11,10 @@ from leveret.core.arguments import TIME_MS_MAX
 from leveret.core.broker import Broker, Published
 from leveret.core.deadletter import all_keys, without_client_deaths
 from leveret.core.properties import Properties, content
-from leveret.embedded.outgoing import Prepared, check_headers, check_size
+from leveret.embedded.outgoing import PreparedMessage, check_headers, check_size
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management.bindings import find_exchange
-from leveret.protocols.management.call import Call
+from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.refusals import BadRequest, answer
 from leveret.protocols.management.values import PROPERTIES
 from leveret.security.authorisation import check_user_id
@@ -25,45 +25,45 @@ NUMBERS = {"priority": PRIORITY_MAX, "delivery_mode": 2, "timestamp": 2**63 - 1}
 PERSISTENT = 2
 
 
-def publish(call: Call) -> Answer | Awaitable[Answer]:
+def publish(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Publish a message; say whether a queue has it, when it is durable."""
     call.need("payload", "payload_encoding", "properties", "routing_key")
     key = call.field("routing_key", str)
     prepared = _prepared(call)
-    broker = call.site.desk.broker
+    broker = call.context.async_broker.broker
     if broker.is_large(prepared):
         return _publish_large(call, key, prepared)
     return call.change(lambda core: _routed(_send(call, core, key, prepared)))
 
 
-def destinations(call: Call) -> list[str]:
+def destinations(call: ManagementCall) -> list[str]:
     """The queues that a message would go to, if the user may publish it."""
     call.need("payload", "payload_encoding", "properties", "routing_key")
     key, prepared = call.field("routing_key", str), _prepared(call)
-    with call.site.desk.guard as core:
+    with call.context.async_broker.runtime as core:
         _check_publish(call, core, key, prepared)
         found = core.route_through(call.named("vhost"), call.named_exchange(), key, prepared.properties)
         return [queue.name for queue in found]
 
 
-async def _publish_large(call: Call, key: str, prepared: Prepared) -> Answer:
+async def _publish_large(call: ManagementCall, key: str, prepared: PreparedMessage) -> Answer:
     """Put the body away first, in another thread."""
-    desk = call.site.desk
-    with desk.guard as core:
+    async_broker = call.context.async_broker
+    with async_broker.runtime as core:
         _check_publish(call, core, key, prepared)
-    away = await desk.elsewhere(lambda: desk.broker.put_away(prepared))
+    away = await async_broker.in_thread(lambda: async_broker.broker.put_away(prepared))
     sent = call.change(lambda core: _routed(_send(call, core, key, away)))
     return await sent if isinstance(sent, Awaitable) else sent
 
 
-def _check_publish(call: Call, core: Broker, key: str, prepared: Prepared) -> None:
+def _check_publish(call: ManagementCall, core: Broker, key: str, prepared: PreparedMessage) -> None:
     """Refuse who may not publish so."""
-    exchange = find_exchange(call.home(core), call.named_exchange())
+    exchange = find_exchange(call.virtual_host(core), call.named_exchange())
     for each in all_keys(prepared.properties, key) if prepared.properties.headers else [key]:
         call.authorize("basic.publish", {"exchange": exchange.name}, each if exchange.type == "topic" else None)
 
 
-def _send(call: Call, core: Broker, key: str, prepared: Prepared) -> Published:
+def _send(call: ManagementCall, core: Broker, key: str, prepared: PreparedMessage) -> Published:
     """Hand a message to the core; under the lock."""
     try:
         _check_publish(call, core, key, prepared)
@@ -74,25 +74,25 @@ def _send(call: Call, core: Broker, key: str, prepared: Prepared) -> Published:
             call.named("vhost"), exchange, key, prepared.properties, prepared.data, persistent=persistent, **options
         )
     finally:
-        call.site.desk.broker.drop_unused(prepared)
+        call.context.async_broker.broker.drop_unused(prepared)
 
 
 def _routed(published: Published) -> Answer:
     return answer({"routed": published.routed and not published.refused})
 
 
-def _prepared(call: Call) -> Prepared:
+def _prepared(call: ManagementCall) -> PreparedMessage:
     """The message that a body describes."""
     data = _payload(call)
-    check_size(len(data), call.site.desk.broker.options.message_bytes_max)
+    check_size(len(data), call.context.async_broker.broker.options.message_bytes_max)
     found = without_client_deaths(_properties(call))
     check_user_id(call.identity, found.user_id)
     check_headers(*content(found, b""))
     ttl_ms = None if found.expiration is None else _expiration_ms(found.expiration)
-    return Prepared(found, data, found.priority or 0, None, ttl_ms, 0, None)
+    return PreparedMessage(found, data, found.priority or 0, None, ttl_ms, 0, None)
 
 
-def _payload(call: Call) -> bytes:
+def _payload(call: ManagementCall) -> bytes:
     """The body of a message, as text or in base64."""
     text, encoding = call.field("payload", str), call.field("payload_encoding", str)
     try:
@@ -105,7 +105,7 @@ def _payload(call: Call) -> bytes:
     raise BadRequest(f"payload_encoding is string or base64, not {encoding!r}")
 
 
-def _properties(call: Call) -> Properties:
+def _properties(call: ManagementCall) -> Properties:
     """The properties; those that AMQP does not have are left out, as RabbitMQ does."""
     given = call.body["properties"]
     if given == []:  # what languages with one type for both call an empty object

@@ -20,13 +20,13 @@ from leveret.core.topology import Vhost
 from leveret.protocols.http.bulk import PURGED
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management.bindings import bindings_to
-from leveret.protocols.management.call import Call
-from leveret.protocols.management.context import Row, Site
+from leveret.protocols.management.call import ManagementCall
+from leveret.protocols.management.context import AdminContext, Row
 from leveret.protocols.management.listing import Key, listed, one, range_of
-from leveret.protocols.management.rates import DEPTHS, STATS, Range, counted, held_messages, message_stats
+from leveret.protocols.management.rates import DEPTHS, STATS, SampleRange, counted, held_messages, message_stats
 from leveret.protocols.management.refusals import BadRequest, done
 from leveret.protocols.management.rules import seen
-from leveret.runtime.runtime import Guard
+from leveret.runtime.runtime import Runtime
 from leveret.security.authorisation import Role
 
 QUEUE_BYTES = 1_000  # about what an empty queue takes in memory
@@ -37,55 +37,55 @@ TAKEN_BYTES = 300  # or is taken, or not due yet
 # Looking
 
 
-def list_all(call: Call) -> Answer | Awaitable[Answer]:
+def list_all(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """The queues of every virtual host that the user sees."""
-    with call.site.desk.guard as core:
-        homes = seen(call, core)
-    return _listed(call, ByName(call.site.desk.guard, homes))
+    with call.context.async_broker.runtime as core:
+        virtual_hosts = seen(call, core)
+    return _listed(call, ByName(call.context.async_broker.runtime, virtual_hosts))
 
 
-def list_vhost(call: Call) -> Answer | Awaitable[Answer]:
+def list_vhost(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Those of one."""
-    with call.site.desk.guard as core:
-        home = call.home(core)
-    return _listed(call, ByName(call.site.desk.guard, [home]))
+    with call.context.async_broker.runtime as core:
+        virtual_host = call.virtual_host(core)
+    return _listed(call, ByName(call.context.async_broker.runtime, [virtual_host]))
 
 
 class ByName(Sequence[Any]):
     """The queues of virtual hosts in their order; a page looks up its own only."""
 
-    def __init__(self, guard: Guard, homes: Iterable[Vhost]) -> None:
+    def __init__(self, runtime: Runtime, virtual_hosts: Iterable[Vhost]) -> None:
         """Nothing is looked up yet."""
-        self._guard = guard
-        self._homes = list(homes)
+        self._runtime = runtime
+        self._virtual_hosts = list(virtual_hosts)
 
     def __len__(self) -> int:
         """How many there are now."""
-        return sum(len(home.queues) for home in self._homes)
+        return sum(len(virtual_host.queues) for virtual_host in self._virtual_hosts)
 
     def __getitem__(self, places: Any) -> Any:
         """The queues of a slice, or one of them."""
         if not isinstance(places, slice):
             return self[:][places]
         found: list[Queue] = []
-        with self._guard:
+        with self._runtime:
             start, stop, step = places.indices(len(self))
             assert step == 1, "pages have no gaps"
-            for home in self._homes:
-                names = home.queue_names.all()
-                found += map(home.queues.__getitem__, names[start:stop])
+            for virtual_host in self._virtual_hosts:
+                names = virtual_host.queue_names.all()
+                found += map(virtual_host.queues.__getitem__, names[start:stop])
                 start, stop = max(0, start - len(names)), max(0, stop - len(names))
         return found
 
 
-def _listed(call: Call, queues: Sequence[Queue]) -> Answer | Awaitable[Answer]:
+def _listed(call: ManagementCall, queues: Sequence[Queue]) -> Answer | Awaitable[Answer]:
     lengths, rates = range_of(call, "lengths"), range_of(call, "msg_rates")
 
     def make(queue: Queue) -> Row | None:
-        with call.site.desk.guard as core:
-            return None if queue.deleted else shown(call.site, core, queue, lengths, rates)
+        with call.context.async_broker.runtime as core:
+            return None if queue.deleted else shown(call.context, core, queue, lengths, rates)
 
-    return listed(call, queues, make, NAME, sort_keys(call.site))
+    return listed(call, queues, make, NAME, sort_keys(call.context))
 
 
 NAME = attrgetter("name")
@@ -100,53 +100,55 @@ KEYS: dict[str, Key] = {
 }
 
 
-def sort_keys(site: Site) -> dict[str, Key]:
+def sort_keys(context: AdminContext) -> dict[str, Key]:
     """What lists of queues are sorted by often, without making their rows."""
 
     def by_rate(index: int) -> Key:
-        return lambda queue: site.rates.of(queue).details(index)["rate"]
+        return lambda queue: context.rates.of(queue).details(index)["rate"]
 
     return KEYS | {f"message_stats.{name}_details.rate": by_rate(index) for index, name in enumerate(STATS)}
 
 
-def look(call: Call) -> Answer:
+def look(call: ManagementCall) -> Answer:
     """One queue, with its consumers."""
     lengths, rates = range_of(call, "lengths"), range_of(call, "msg_rates")
-    with call.site.desk.guard as core:
+    with call.context.async_broker.runtime as core:
         queue = call.queue(core)
-        found = shown(call.site, core, queue, lengths, rates)
-        found["consumer_details"] = call.site.clients.consumers_of(queue)
+        found = shown(call.context, core, queue, lengths, rates)
+        found["consumer_details"] = call.context.clients.consumers_of(queue)
         head = head_timestamp(queue)
     found |= {"head_message_timestamp": head, "deliveries": [], "incoming": []}
     return one(call, found)
 
 
-def list_bindings(call: Call) -> Answer | Awaitable[Answer]:
+def list_bindings(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """The bindings that lead to a queue."""
-    with call.site.desk.guard as core:
-        rows = bindings_to(call.home(core), call.queue(core))
+    with call.context.async_broker.runtime as core:
+        rows = bindings_to(call.virtual_host(core), call.queue(core))
     return listed(call, rows)
 
 
-def shown(site: Site, core: Broker, queue: Queue, lengths: Range | None, rates: Range | None) -> Row:
+def shown(
+    context: AdminContext, core: Broker, queue: Queue, lengths: SampleRange | None, rates: SampleRange | None
+) -> Row:
     """A queue; under the lock."""
-    home = core.topology.vhost(queue.vhost)
-    values, series = counted(queue), site.rates.of(queue)
+    virtual_host = core.topology.vhost(queue.vhost)
+    values, series = counted(queue), context.rates.of(queue)
     totals = dict(zip(DEPTHS, values[len(STATS) :], strict=True))
     found: Row = {
         "name": queue.name,
         "display_name": plain((queue.arguments or {}).get(DISPLAY_NAME)),
         "created_at": queue.created_ms or None,
         "vhost": queue.vhost,
-        "node": site.process.node,
-        **({} if site.shard is None else {"shard": site.shard}),
+        "node": context.process.node,
+        **({} if context.shard is None else {"shard": context.shard}),
         "type": queue.policy.queue_type,
         "durable": queue.durable,
         "auto_delete": queue.auto_delete,
         "exclusive": queue.owner is not None,
         "arguments": plain(queue.arguments or {}),
         "state": "paused" if queue.paused else "running",
-        **policies_of(home, queue),
+        **policies_of(virtual_host, queue),
         **consumers_of(queue),
         **totals,
         "messages_scheduled": queue.scheduled,
@@ -175,11 +177,11 @@ def stream_of(queue: Queue, recorder: Recorder) -> Row:
     }
 
 
-def policies_of(home: Vhost, queue: Queue) -> Row:
+def policies_of(virtual_host: Vhost, queue: Queue) -> Row:
     """Which policies apply to a queue, and what they say together."""
     kind = queue.policy.queue_type
-    policy = best(home.policies.values(), kind, queue.name)
-    cap = best(home.operator_policies.values(), kind, queue.name)
+    policy = best(virtual_host.policies.values(), kind, queue.name)
+    cap = best(virtual_host.operator_policies.values(), kind, queue.name)
     return {
         "policy": None if policy is None else policy.name,
         "operator_policy": None if cap is None else cap.name,
@@ -232,7 +234,7 @@ def head_timestamp(queue: Queue) -> int | None:
 # Changing
 
 
-def declare(call: Call) -> Answer | Awaitable[Answer]:
+def declare(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Make a queue; one that is there already must be the same."""
     name, arguments = call.named("queue"), call.arguments()
     durable, auto_delete = call.field("durable", bool, False), call.field("auto_delete", bool, False)
@@ -241,26 +243,30 @@ def declare(call: Call) -> Answer | Awaitable[Answer]:
         names["dead_letter_exchange"] = arguments["x-dead-letter-exchange"]
 
     def make(core: Broker) -> Answer:
-        home = call.home(core)
+        virtual_host = call.virtual_host(core)
         call.authorize("queue.declare", names)
-        known = name in home.queues
-        check_lifetime(queue_type_of(arguments, name, home.name), Lifetime(durable, auto_delete), name, home.name)
+        known = name in virtual_host.queues
+        check_lifetime(
+            queue_type_of(arguments, name, virtual_host.name), Lifetime(durable, auto_delete), name, virtual_host.name
+        )
         if not known:
-            check_room(call.site, home)
-        core.declare_queue(home.name, name, arguments, durable=durable, auto_delete=auto_delete)
+            check_room(call.context, virtual_host)
+        core.declare_queue(virtual_host.name, name, arguments, durable=durable, auto_delete=auto_delete)
         return done(204 if known else 201)
 
     return call.change(make)
 
 
-def check_room(site: Site, home: Vhost) -> None:
+def check_room(context: AdminContext, virtual_host: Vhost) -> None:
     """Refuse one more queue than the virtual host may have."""
-    most = site.access.vhost_limits(home.name).queues_max
-    if most is not None and len(home.queues) >= most:
-        raise PreconditionFailed(f"cannot declare queue: queue limit in vhost '{home.name}' ({most}) is reached")
+    most = context.access.vhost_limits(virtual_host.name).queues_max
+    if most is not None and len(virtual_host.queues) >= most:
+        raise PreconditionFailed(
+            f"cannot declare queue: queue limit in vhost '{virtual_host.name}' ({most}) is reached"
+        )
 
 
-def delete(call: Call) -> Answer | Awaitable[Answer]:
+def delete(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Delete a queue with everything in it."""
     if_unused, if_empty = call.flag("if-unused"), call.flag("if-empty")
 
@@ -275,7 +281,7 @@ def delete(call: Call) -> Answer | Awaitable[Answer]:
     return call.change(remove)
 
 
-def purge(call: Call) -> Answer | Awaitable[Answer]:
+def purge(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Delete the messages that wait."""
 
     def empty(core: Broker) -> Answer:
@@ -287,7 +293,7 @@ def purge(call: Call) -> Answer | Awaitable[Answer]:
     return call.change(empty)
 
 
-def act(call: Call) -> Answer | Awaitable[Answer]:
+def act(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """What an administrator does to a queue: pause, resume; sync and cancel_sync are for mirrors, and do nothing."""
     action = call.field("action", str)
     if action not in ("sync", "cancel_sync", "pause", "resume"):

@@ -21,7 +21,7 @@ from leveret.observability.rounds import make_rounds
 
 if TYPE_CHECKING:
     from leveret.core.broker import Broker
-    from leveret.runtime.runtime import Guard
+    from leveret.runtime.runtime import Runtime
 
 SAMPLE_S = 5.0
 HISTORY = 13  # samples, a minute
@@ -37,7 +37,7 @@ IDLE = (0,) * (len(STATS) + len(DEPTHS))
 DEPTH_INDEXES = range(len(STATS), len(STATS) + len(DEPTHS))
 
 
-class Range(NamedTuple):
+class SampleRange(NamedTuple):
     """Which samples are asked for: of the last `age_s` seconds, one every `step_s`."""
 
     age_s: int
@@ -49,7 +49,7 @@ class Range(NamedTuple):
         return max(1, int(self.step_s // SAMPLE_S))
 
 
-class Series:
+class SampleSeries:
     """The last samples of some counters."""
 
     __slots__ = ("samples",)
@@ -72,7 +72,7 @@ class Series:
         """Whether nothing has changed for as long as we remember."""
         return len(self.samples) == HISTORY and self.samples[0][1] == self.samples[-1][1]
 
-    def details(self, index: int, range: Range | None = None) -> dict[str, Any]:
+    def details(self, index: int, range: SampleRange | None = None) -> dict[str, Any]:
         """The rate of a counter; with a range, its samples too, the newest first."""
         if len(self.samples) < 2:
             return {"rate": 0.0}
@@ -87,24 +87,24 @@ class Series:
         return found
 
 
-STILL = Series()
+STILL = SampleSeries()
 
 
 class Rates:
     """The history of the queues where something happens, and of all together."""
 
-    def __init__(self, guard: Guard, churn: Callable[[], dict[str, int]], samples_max: int = TOTAL_HISTORY) -> None:
+    def __init__(self, runtime: Runtime, churn: Callable[[], dict[str, int]], samples_max: int = TOTAL_HISTORY) -> None:
         """`churn` tells how many connections and channels have come and gone."""
-        self._guard = guard
+        self._runtime = runtime
         self._churn = churn
-        self._series: dict[int, Series] = {}
+        self._series: dict[int, SampleSeries] = {}
         self._known: dict[int, tuple[int, ...]] = {}
-        self.vhosts: dict[str, Series] = {}
-        self.total = Series(samples_max)
-        self.depth = Series(samples_max)
-        self.churned = Series()
+        self.vhosts: dict[str, SampleSeries] = {}
+        self.total = SampleSeries(samples_max)
+        self.depth = SampleSeries(samples_max)
+        self.churned = SampleSeries()
         self._totals = [0] * len(STATS)
-        with guard as core:
+        with runtime as core:
             self._first_queue, self._first_count = core.log.last_queue_id, len(core.queues)
 
     async def run(self) -> None:
@@ -113,16 +113,16 @@ class Rates:
 
     async def sample(self) -> None:
         """Look at every queue once, some at a time."""
-        with self._guard as core:
+        with self._runtime as core:
             queues = [queue for queue in core.queues.values() if queue.vhost != INTERNAL_VHOST]
             now_ms = core.now_ms
         sums: dict[str, list[int]] = {}
         waiting = iter(queues)
         while step := list(islice(waiting, STEP)):
-            with self._guard:
+            with self._runtime:
                 self._look(step, now_ms, sums)
             await asyncio.sleep(0)
-        with self._guard as core:
+        with self._runtime as core:
             self._finish(core, now_ms, sums)
 
     def _look(self, queues: list[Queue], now_ms: int, sums: dict[str, list[int]]) -> None:
@@ -145,7 +145,7 @@ class Rates:
         """Keep a sample of a queue; forget one in which nothing happens any more."""
         series = self._series.get(number)
         if series is None:
-            series = self._series[number] = Series()
+            series = self._series[number] = SampleSeries()
             series.add(now_ms - int(SAMPLE_S * 1_000), before)
         series.add(now_ms, values)
         if series.still:
@@ -155,7 +155,7 @@ class Rates:
         """Keep the totals, and forget queues that are gone."""
         self.total.add(now_ms, tuple(self._totals))
         self.depth.add(now_ms, tuple(sum(each[index] for each in sums.values()) for index in DEPTH_INDEXES))
-        self.vhosts = {name: self.vhosts.get(name) or Series() for name in sums}
+        self.vhosts = {name: self.vhosts.get(name) or SampleSeries() for name in sums}
         for name, values in sums.items():
             self.vhosts[name].add(now_ms, tuple(values))
         self.churned.add(now_ms, tuple(self.churn(core).values()))
@@ -170,11 +170,11 @@ class Rates:
         queues = {"queue_declared": created, "queue_created": created, "queue_deleted": deleted}
         return {**self._churn(), **queues}
 
-    def of_vhost(self, name: str) -> Series:
+    def of_vhost(self, name: str) -> SampleSeries:
         """The history of a virtual host: of its queues together."""
         return self.vhosts.get(name, STILL)
 
-    def of(self, queue: Queue) -> Series:
+    def of(self, queue: Queue) -> SampleSeries:
         """The history of a queue."""
         return self._series.get(queue.id, STILL)
 
@@ -214,7 +214,7 @@ def held_messages(queue: Queue) -> int:
     return queue.depth + queue.leased + queue.scheduled + queue.backing_off + queue.dlx
 
 
-def message_stats(values: tuple[int, ...], series: Series, range: Range | None = None) -> dict[str, Any]:
+def message_stats(values: tuple[int, ...], series: SampleSeries, range: SampleRange | None = None) -> dict[str, Any]:
     """Counters with their rates in RabbitMQ's words; receiving over HTTP or in process is a get."""
     stats: dict[str, Any] = {}
     for index, name in enumerate(STATS):

@@ -32,9 +32,9 @@ from leveret.protocols.management import (
     users,
     vhosts,
 )
-from leveret.protocols.management.call import Call
+from leveret.protocols.management.call import ManagementCall
 
-Endpoint = Callable[[Call], Answer | Awaitable[Answer]]
+Endpoint = Callable[[ManagementCall], Answer | Awaitable[Answer]]
 Table = dict[tuple[str, str], tuple[str | None, Endpoint]]
 """By method and path: the operation that an endpoint is, in security/authorisation.py, or None for one that is open."""
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from leveret.core.dead_letter_routes import burials
+from leveret.core.dead_letter_routes import dead_letter_routes
 from leveret.core.topology import Vhost
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import Call
+from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.listing import NAME_CHARS_MAX
 from leveret.protocols.management.refusals import BadRequest, answer
@@ -19,7 +19,7 @@ EDGES_MAX = 300  # more cannot be drawn
 KEYS_MAX = 5  # of one edge that are told
 
 
-class Edge(NamedTuple):
+class RoutingEdge(NamedTuple):
     """The object that hands messages on, and the one that gets them."""
 
     source: str
@@ -29,20 +29,20 @@ class Edge(NamedTuple):
     kind: str
 
 
-def look(call: Call) -> Answer:
+def look(call: ManagementCall) -> Answer:
     """The edges of the graph; with `name`, those that touch something with it in its name."""
     wanted = call.request.query.get("name", "")
     if len(wanted) > NAME_CHARS_MAX:
         raise BadRequest(f"name has {len(wanted)} characters, the limit is {NAME_CHARS_MAX}: shorten it")
-    found: dict[Edge, Row] = {}
+    found: dict[RoutingEdge, Row] = {}
     examined = 0
-    with call.site.desk.guard as core:
-        home = call.home(core)
-        for edge, key in islice(_edges(home), EXAMINED_MAX):
+    with call.context.async_broker.runtime as core:
+        virtual_host = call.virtual_host(core)
+        for edge, key in islice(_edges(virtual_host), EXAMINED_MAX):
             examined += 1
             if wanted in edge.source or wanted in edge.destination:
                 _add(found, edge, key)
-        types = {name: exchange.type for name, exchange in home.exchanges.items()}
+        types = {name: exchange.type for name, exchange in virtual_host.exchanges.items()}
     rows = list(found.values())[:EDGES_MAX]
     named = {row[end] for row in rows for end in ("source", "destination") if row[f"{end}_type"] == "exchange"}
     return answer(
@@ -54,7 +54,7 @@ def look(call: Call) -> Answer:
     )
 
 
-def _add(found: dict[Edge, Row], edge: Edge, key: str) -> None:
+def _add(found: dict[RoutingEdge, Row], edge: RoutingEdge, key: str) -> None:
     """Count a binding with the others between the same two."""
     row = found.setdefault(edge, {**edge._asdict(), "bindings": 0, "routing_keys": []})
     row["bindings"] += 1
@@ -62,13 +62,13 @@ def _add(found: dict[Edge, Row], edge: Edge, key: str) -> None:
         row["routing_keys"].append(key)
 
 
-def _edges(home: Vhost) -> Iterator[tuple[Edge, str]]:
+def _edges(virtual_host: Vhost) -> Iterator[tuple[RoutingEdge, str]]:
     """Every edge with its key; not the bindings to the default exchange, which every queue has."""
-    for binding in home.bindings():
+    for binding in virtual_host.bindings():
         ends = (binding.destination.name, binding.destination_type)
-        yield Edge(binding.source, "exchange", *ends, "binding"), binding.key.encode("utf-8", "replace").decode()
-    for exchange in home.exchanges.values():
+        yield RoutingEdge(binding.source, "exchange", *ends, "binding"), binding.key.encode("utf-8", "replace").decode()
+    for exchange in virtual_host.exchanges.values():
         if exchange.alternate is not None:
-            yield Edge(exchange.name, "exchange", exchange.alternate, "exchange", "alternate"), ""
-    for each in burials(home):
-        yield Edge(each.source.name, "queue", each.destination.name, each.destination_type, "dead letters"), ""
+            yield RoutingEdge(exchange.name, "exchange", exchange.alternate, "exchange", "alternate"), ""
+    for each in dead_letter_routes(virtual_host):
+        yield RoutingEdge(each.source.name, "queue", each.destination.name, each.destination_type, "dead letters"), ""

@@ -5,7 +5,7 @@ The table of operations, security/authorisation.py, has the rules; every user of
 
 from leveret.core.broker import Broker
 from leveret.core.topology import Vhost
-from leveret.protocols.management.call import Call
+from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.refusals import NotAuthorised
 from leveret.security.authorisation import OPERATIONS, OPERATOR, EntryRefused, Tag, TagRefused, admit, holds
 
@@ -18,13 +18,13 @@ REASONS: dict[Tag, str] = {
 }
 
 
-def check(call: Call, operation: str | None) -> None:
+def check(call: ManagementCall, operation: str | None) -> None:
     """Refuse an operation that the tags of the user do not allow; None is open to every client."""
     if operation is None:
         return
     vhost = call.request.parameters.get("vhost")
     try:
-        admit(call.site.access.permissions, call.identity, operation, vhost, OPERATOR)
+        admit(call.context.access.permissions, call.identity, operation, vhost, OPERATOR)
     except TagRefused as error:
         raise NotAuthorised(REASONS[error.tag]) from None
     except EntryRefused:
@@ -32,27 +32,27 @@ def check(call: Call, operation: str | None) -> None:
         raise NotAuthorised(OBJECT if is_policy else "User not authorised to access virtual host") from None
 
 
-def has(call: Call, tag: Tag) -> bool:
+def has(call: ManagementCall, tag: Tag) -> bool:
     """Whether the user has a tag, or one that counts as it."""
     return holds(call.identity, tag)
 
 
-def enters(call: Call, vhost: str) -> bool:
+def enters(call: ManagementCall, vhost: str) -> bool:
     """Whether the user may enter a virtual host."""
-    return call.identity.may_enter(call.site.access.permissions, vhost)
+    return call.identity.may_enter(call.context.access.permissions, vhost)
 
 
-def sees(call: Call, vhost: str) -> bool:
+def sees(call: ManagementCall, vhost: str) -> bool:
     """Whether lists show the user what is in a virtual host."""
     return has(call, "monitoring") or enters(call, vhost)
 
 
-def seen(call: Call, core: Broker) -> list[Vhost]:
+def seen(call: ManagementCall, core: Broker) -> list[Vhost]:
     """The virtual hosts that lists show the user, by name."""
-    return [home for _, home in sorted(core.topology.vhosts.items()) if sees(call, home.name)]
+    return [virtual_host for _, virtual_host in sorted(core.topology.vhosts.items()) if sees(call, virtual_host.name)]
 
 
-def check_own(call: Call, owner: str) -> None:
+def check_own(call: ManagementCall, owner: str) -> None:
     """Refuse a look at the connection of another user, unless the user is a monitor."""
     if owner != call.user and not has(call, "monitoring"):
         raise NotAuthorised(OBJECT)

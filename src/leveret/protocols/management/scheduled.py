@@ -9,7 +9,7 @@ from leveret.core.held import Held
 from leveret.core.ids import format_id
 from leveret.core.queue import Queue
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import Call
+from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.queues import NAME
 from leveret.protocols.management.refusals import BadRequest, answer
@@ -20,13 +20,13 @@ EXAMINED_MAX = 100_000  # messages that one answer looks at, under the lock
 CHOICE_MAX = 1_000  # queues that are named
 
 
-def list_vhost(call: Call) -> Answer:
+def list_vhost(call: ManagementCall) -> Answer:
     """The next ones that are due, of all queues or of one."""
     wanted, limit = call.request.query.get("queue"), call.number("limit")
     if limit is not None and not 1 <= limit <= TOLD_MAX:
         raise BadRequest(f"limit is from 1 to {TOLD_MAX}: ask for one queue to see more of it")
-    with call.site.desk.guard as core:
-        holding = [queue for queue in call.home(core).queues.values() if queue.scheduled]
+    with call.context.async_broker.runtime as core:
+        holding = [queue for queue in call.virtual_host(core).queues.values() if queue.scheduled]
         readable = [queue for queue in holding if call.allows("basic.get", {"queue": queue.name})]
         allowed = sorted(readable, key=NAME)
         meant = [queue for queue in allowed if wanted in (None, queue.name)]

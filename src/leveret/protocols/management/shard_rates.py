@@ -9,7 +9,7 @@ from operator import add
 from leveret.core.broker import Broker
 from leveret.core.errors import BrokerClosed, JournalFailed
 from leveret.protocols.management.rates import IDLE, STATS, Rates
-from leveret.runtime.runtime import Guard
+from leveret.runtime.runtime import Runtime
 
 QUEUES = ("queue_declared", "queue_created", "queue_deleted")
 
@@ -18,10 +18,10 @@ class NodeRates(Rates):
     """The history of a node: its shards are looked at one after the other, and added up."""
 
     def __init__(
-        self, guard: Guard, churn: Callable[[], dict[str, int]], shards: Callable[[], Sequence[Rates]]
+        self, runtime: Runtime, churn: Callable[[], dict[str, int]], shards: Callable[[], Sequence[Rates]]
     ) -> None:
-        """`guard` is that of the definitions; `shards` gives the rates of those that the node has now."""
-        super().__init__(guard, churn)
+        """`runtime` is that of the definitions; `shards` gives the rates of those that the node has now."""
+        super().__init__(runtime, churn)
         self._shards = shards
         self._told: dict[Rates, tuple[int, ...]] = {}
         self._churned: dict[str, int] = dict.fromkeys(QUEUES, 0)
@@ -37,7 +37,7 @@ class NodeRates(Rates):
                 for name, series in rates.vhosts.items():
                     sums[name] = list(map(add, sums.get(name, IDLE), series.last))
         self._told = told
-        with self._guard as core:
+        with self._runtime as core:
             self._finish(core, core.now_ms, sums)
 
     def _count(self, rates: Rates) -> tuple[int, ...]:

@@ -11,30 +11,32 @@ from importlib.metadata import version
 
 from leveret.core.errors import BrokerClosed, JournalFailed
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import Call
+from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.nodes import check_node
 from leveret.protocols.management.refusals import answer
-from leveret.runtime.runtime import Guard
+from leveret.runtime.runtime import Runtime
 from leveret.runtime.stats import journal_stats
 
 SUMMED = ("frames", "syncs", "segments", "log_bytes", "unwritten_bytes", "cached_bytes")
 
 
-async def look(call: Call) -> Answer:
+async def look(call: ManagementCall) -> Answer:
     """The storage of this node."""
     check_node(call)
-    guards = call.site.guards
-    journal = await asyncio.to_thread(_journal, guards)
-    return answer({"journal": journal, "streams": _streams(guards), "versions": versions(call.site.process.version)})
+    runtimes = call.context.runtimes
+    journal = await asyncio.to_thread(_journal, runtimes)
+    return answer(
+        {"journal": journal, "streams": _streams(runtimes), "versions": versions(call.context.process.version)}
+    )
 
 
-def _journal(guards: Sequence[Guard]) -> Row | None:
+def _journal(runtimes: Sequence[Runtime]) -> Row | None:
     """The journal, or those of shards together, if there are any.
 
     All queues would have to be counted to tell how many messages each sync had.
     """
-    found = [journal_stats(each.store, each.first_frame, 0) for each in guards if each.store is not None]
+    found = [journal_stats(each.store, each.first_batch, 0) for each in runtimes if each.store is not None]
     if not found:
         return None
     sums = {name: sum(getattr(stats, name) for stats in found) for name in SUMMED}
@@ -42,11 +44,11 @@ def _journal(guards: Sequence[Guard]) -> Row | None:
     return {"sync": found[0].sync, **sums, "full": any(stats.full for stats in found), "archive_problem": problem}
 
 
-def _streams(guards: Sequence[Guard]) -> Row:
+def _streams(runtimes: Sequence[Runtime]) -> Row:
     """All streams together."""
     partitions: list[dict[str, int]] = []
-    for guard in guards:
-        with suppress(BrokerClosed, JournalFailed), guard as core:
+    for runtime in runtimes:
+        with suppress(BrokerClosed, JournalFailed), runtime as core:
             streams = [queue.recorder for queue in core.queues.values() if queue.recorder is not None]
             partitions += [figures for recorder in streams for figures in recorder.figures()]
     return {

@@ -11,7 +11,7 @@ from typing import Any
 
 from leveret.core.broker import Broker
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import Call
+from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.listing import listed, one
 from leveret.protocols.management.refusals import BadRequest, Missing, answer, done
@@ -30,32 +30,32 @@ def shown(user: User) -> Row:
     return {"name": user.name, **hashed, "tags": kept["tags"], "limits": kept["limits"]}
 
 
-def find(call: Call) -> User:
+def find(call: ManagementCall) -> User:
     """The user that the path names."""
-    users = call.site.access.users
+    users = call.context.access.users
     if call.named("user") not in users:
         raise Missing()
     return users.get(call.named("user"))
 
 
-def list_all(call: Call) -> Answer | Awaitable[Answer]:
+def list_all(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Every user."""
-    return listed(call, [shown(user) for user in call.site.access.users])
+    return listed(call, [shown(user) for user in call.context.access.users])
 
 
-def list_without_permissions(call: Call) -> Answer | Awaitable[Answer]:
+def list_without_permissions(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Those who may enter no virtual host."""
-    access = call.site.access
+    access = call.context.access
     known = {row.user for row in access.permissions}
     return listed(call, [shown(user) for user in access.users if user.name not in known])
 
 
-def look(call: Call) -> Answer:
+def look(call: ManagementCall) -> Answer:
     """One user."""
     return one(call, shown(find(call)))
 
 
-def put(call: Call) -> Answer | Awaitable[Answer]:
+def put(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Make or change a user: a password, its hash, or neither, which is no password."""
     name, body = call.named("user"), call.body
     if "tags" not in body:
@@ -67,18 +67,18 @@ def put(call: Call) -> Answer | Awaitable[Answer]:
     return _put(call, name, passwords.stored_hash(body))
 
 
-async def _put_hashed(call: Call, name: str, password: str) -> Answer:
+async def _put_hashed(call: ManagementCall, name: str, password: str) -> Answer:
     """Hash a password in another thread: it takes its time."""
-    stored = await asyncio.to_thread(passwords.hash_new, password, call.site.access.password_chars_min)
+    stored = await asyncio.to_thread(passwords.hash_new, password, call.context.access.password_chars_min)
     answered = _put(call, name, stored)
     return await answered if isinstance(answered, Awaitable) else answered
 
 
-def _put(call: Call, name: str, stored: str) -> Answer | Awaitable[Answer]:
+def _put(call: ManagementCall, name: str, stored: str) -> Answer | Awaitable[Answer]:
     tags: Any = call.body["tags"]
 
     def keep(core: Broker) -> Answer:
-        access = call.site.access
+        access = call.context.access
         known = access.users.get(name) if name in access.users else None
         limits = {} if known is None else known.to_dict()["limits"]
         access.import_user(User.from_dict({"name": name, "password_hash": stored, "tags": tags, "limits": limits}))
@@ -87,24 +87,24 @@ def _put(call: Call, name: str, stored: str) -> Answer | Awaitable[Answer]:
     return call.change(keep)
 
 
-def delete(call: Call) -> Answer | Awaitable[Answer]:
+def delete(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Forget a user and its permissions."""
 
     def remove(core: Broker) -> Answer:
-        call.site.access.delete_user(find(call).name)
+        call.context.access.delete_user(find(call).name)
         return done()
 
     return call.change(remove)
 
 
-def delete_some(call: Call) -> Answer | Awaitable[Answer]:
+def delete_some(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Forget several users, all or none."""
     names = call.field("users", list)
     if len(names) > USERS_MAX:
         raise BadRequest(f"{len(names)} users are to be deleted, the limit is {USERS_MAX}: send fewer")
 
     def remove(core: Broker) -> Answer:
-        access = call.site.access
+        access = call.context.access
         unknown = [name for name in names if not isinstance(name, str) or name not in access.users]
         if unknown:
             raise BadRequest(f"no_such_user: {unknown[0]}")
@@ -115,17 +115,17 @@ def delete_some(call: Call) -> Answer | Awaitable[Answer]:
     return call.change(remove)
 
 
-def who(call: Call) -> Answer:
+def who(call: ManagementCall) -> Answer:
     """Who asks."""
     return answer({"name": call.user, "tags": sorted(call.identity.tags)})
 
 
-def hash_named(call: Call) -> Answer:
+def hash_named(call: ManagementCall) -> Answer:
     """The hash of the password in the path, as RabbitMQ has it. Logs do not show this path; proxies may."""
     return _hashed(call.named("password"))
 
 
-def hash_given(call: Call) -> Answer:
+def hash_given(call: ManagementCall) -> Answer:
     """The hash of the password in the body, which is in no log on the way."""
     return _hashed(call.field("password", str))
 

@@ -4,12 +4,12 @@ from operator import itemgetter
 from typing import Any
 
 from leveret.observability.exposition import Kind, Labels, labels
-from leveret.protocols.metrics.figure import Column, column
+from leveret.protocols.metrics.figure import ObjectMetric, column
 
 Row = dict[str, Any]
 
 
-def cell(name: str, kind: Kind, help: str, key: str) -> Column:
+def cell(name: str, kind: Kind, help: str, key: str) -> ObjectMetric:
     """What stands in a row."""
     return column(name, kind, help, lambda rows: list(map(itemgetter(key), rows)))
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from leveret.observability.exposition import Kind, labels
-from leveret.protocols.metrics.figure import Figure, Told, figure
+from leveret.protocols.metrics.figure import BrokerMetric, Told, figure
 
 
-def of_node(name: str, kind: Kind, help: str, of: Callable[[dict[str, Any]], Told]) -> Figure:
+def of_node(name: str, kind: Kind, help: str, of: Callable[[dict[str, Any]], Told]) -> BrokerMetric:
     """A row of the table."""
     return figure(f"leveret_cluster_{name}", kind, help, lambda facts: of(facts.part))
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from leveret.core.errors import BrokerClosed, JournalFailed
 from leveret.observability.exposition import Format
-from leveret.protocols.management.context import Site
+from leveret.protocols.management.context import AdminContext
 from leveret.protocols.metrics.cluster import CLUSTER
 from leveret.protocols.metrics.facts import gather
-from leveret.protocols.metrics.figure import Figure
+from leveret.protocols.metrics.figure import BrokerMetric
 from leveret.protocols.metrics.node import NODE
 from leveret.protocols.metrics.objects import GROUPS, Find, Objects, Vhosts
 from leveret.protocols.metrics.own import OWN
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 Parts = AsyncGenerator[bytes, None]
 
-WHOLE: Sequence[Figure] = (*NODE, *GLOBAL, *CHANNELS, *QUEUES, *OWN, *REDIS, *CONNECTIONS)
-BESIDE_OBJECTS: Sequence[Figure] = (*NODE, *GLOBAL, *OWN, *REDIS, *CONNECTIONS)
+WHOLE: Sequence[BrokerMetric] = (*NODE, *GLOBAL, *CHANNELS, *QUEUES, *OWN, *REDIS, *CONNECTIONS)
+BESIDE_OBJECTS: Sequence[BrokerMetric] = (*NODE, *GLOBAL, *OWN, *REDIS, *CONNECTIONS)
 """Without those that are told of each object under the same name."""
 
 
 class Exporter:
     """Makes scrapes of one broker."""
 
-    def __init__(self, site: Site, limited: Callable[[], int], redis: Redis | None = None) -> None:
+    def __init__(self, context: AdminContext, limited: Callable[[], int], redis: Redis | None = None) -> None:
         """`limited` tells how many requests came too often."""
-        self._site = site
+        self._context = context
         self._limited = limited
         self._redis = redis
 
@@ -58,9 +58,9 @@ class Exporter:
                 yield part
         yield format.end.encode()
 
-    async def _figures(self, format: Format, figures: Sequence[Figure]) -> bytes:
-        facts = await gather(self._site, self._limited, self._redis)
-        more = () if self._site.cluster is None else CLUSTER
+    async def _figures(self, format: Format, figures: Sequence[BrokerMetric]) -> bytes:
+        facts = await gather(self._context, self._limited, self._redis)
+        more = () if self._context.cluster is None else CLUSTER
         return "".join([figure.write(format, facts) for figure in (*figures, *more)]).encode()
 
     async def _objects(self, format: Format, families: Iterable[str], vhosts: Vhosts, prefix: str) -> Parts:
@@ -69,16 +69,16 @@ class Exporter:
         told: set[str] = set()
         for group in [GROUPS[name] for name in families]:
             if group.find not in found:
-                found[group.find] = [each async for each in group.find(self._site, vhosts)]
+                found[group.find] = [each async for each in group.find(self._context, vhosts)]
             for column in group.columns:
                 name = column.family.name.replace("rabbitmq_", prefix, 1)
                 if name in told:
                     continue
                 told.add(name)
                 yield format.head(column.family._replace(name=name)).encode()
-                for guard, labels, objects in found[group.find]:
+                for runtime, labels, objects in found[group.find]:
                     lines = ""
-                    with suppress(BrokerClosed, JournalFailed), guard:  # a shard may go meanwhile
+                    with suppress(BrokerClosed, JournalFailed), runtime:  # a shard may go meanwhile
                         lines = column.lines(name, labels, objects)
                     yield lines.encode()
                     await asyncio.sleep(0)

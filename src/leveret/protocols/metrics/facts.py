@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leveret.observability.audit import Audit
-    from leveret.protocols.management.context import Process, Site
-    from leveret.runtime.runtime import Guard
+    from leveret.protocols.management.context import AdminContext, Process
+    from leveret.runtime.runtime import Runtime
     from leveret.runtime.shared.redis import Redis
 
 STEP = 5_000  # queues that are looked at in one turn of the loop: about a millisecond
 
 
 @dataclass(slots=True, kw_only=True)
-class Facts:
+class ScrapeFacts:
     """What there is now, and what was counted since the process started."""
 
     process: Process
@@ -66,56 +66,58 @@ class Facts:
         return sum(tally.counts[name] for tally in self.tallies.values())
 
 
-async def gather(site: Site, limited: Callable[[], int], redis: Redis | None) -> Facts:
+async def gather(context: AdminContext, limited: Callable[[], int], redis: Redis | None) -> ScrapeFacts:
     """Look everything up, some queues in each turn of the loop."""
-    tallies = await tally_all(site)
-    storage = await look_at_storage(site.guards, site.departed)
-    streams = look_at_streams(site.guards)
+    tallies = await tally_all(context)
+    storage = await look_at_storage(context.runtimes, context.departed)
+    streams = look_at_streams(context.runtimes)
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    with site.desk.guard as core:
-        return Facts(
-            process=site.process,
-            cluster=cluster_name(site, core),
+    with context.async_broker.runtime as core:
+        return ScrapeFacts(
+            process=context.process,
+            cluster=cluster_name(context, core),
             tag=core.tag,
             now_ms=core.now_ms,
-            objects=site.clients.counts() | {"queues": sum(tally.queues for tally in tallies.values())},
-            churn=site.rates.churn(core),
-            traffic=site.clients.traffic(),
+            objects=context.clients.counts() | {"queues": sum(tally.queues for tally in tallies.values())},
+            churn=context.rates.churn(core),
+            traffic=context.clients.traffic(),
             limited=limited(),
-            spans=NO_SPANS if site.desk.guard.tracer is None else site.desk.guard.tracer.counts,
-            memory_bytes=site.process.memory_bytes(),
-            free_bytes=site.process.free_bytes(),
+            spans=NO_SPANS
+            if context.async_broker.runtime.tracer is None
+            else context.async_broker.runtime.tracer.counts,
+            memory_bytes=context.process.memory_bytes(),
+            free_bytes=context.process.free_bytes(),
             files=open_files(),
             cpu_s=usage.ru_utime + usage.ru_stime,
             storage=storage,
             streams=streams,
-            alerts=site.alerts.firing_counts(),
+            alerts=context.alerts.firing_counts(),
             redis=redis,
-            audit=site.audit,
-            part={} if site.cluster is None else site.cluster.figures(),
+            audit=context.audit,
+            part={} if context.cluster is None else context.cluster.figures(),
             tallies=tallies,
         )
 
 
-async def tally_all(site: Site) -> dict[str, Tally]:
+async def tally_all(context: AdminContext) -> dict[str, Tally]:
     """What all queues hold and have counted, by their types."""
     tallies: defaultdict[str, Tally] = defaultdict(Tally)
-    for kind, tally in site.departed.tallies.items():
+    for kind, tally in context.departed.tallies.items():
         tallies[kind].merge(tally)
-    for guard in site.guards:
+    for runtime in context.runtimes:
         with suppress(BrokerClosed, JournalFailed):  # a shard may go meanwhile
-            await _tally(guard, tallies)
+            await _tally(runtime, tallies)
     return tallies
 
 
-async def _tally(guard: Guard, tallies: dict[str, Tally]) -> None:
+async def _tally(runtime: Runtime, tallies: dict[str, Tally]) -> None:
     """Add the queues of one broker."""
-    with guard as core:
+    with runtime as core:
         queues = [queue for queue in core.queues.values() if queue.vhost != INTERNAL_VHOST]
         for kind, departed in core.departed.items():
             tallies[kind].merge(departed)
     for start in range(0, len(queues), STEP):
-        with guard:
+        with runtime:
             by_type = defaultdict(list)
             for queue in queues[start : start + STEP]:
                 if queue.deleted:

@@ -22,7 +22,7 @@ Told = Number | None | Mapping[Labels, Number] | Times
 """One number, one for each set of labels, a histogram, or nothing."""
 
 
-class Figure(NamedTuple):
+class BrokerMetric(NamedTuple):
     """A metric of the whole broker."""
 
     family: Family
@@ -43,23 +43,23 @@ class Figure(NamedTuple):
         return format.head(self.family) + lines
 
 
-class Column(NamedTuple):
+class ObjectMetric(NamedTuple):
     """A metric of each of many objects: lines from the name, the labels of the objects and the objects."""
 
     family: Family
     lines: Callable[[str, Sequence[Labels], list[Any]], str]
 
 
-def figure(name: str, kind: Kind, help: str, of: Callable[[Any], Told]) -> Figure:
+def figure(name: str, kind: Kind, help: str, of: Callable[[Any], Told]) -> BrokerMetric:
     """A row of a table."""
-    return Figure(Family(name, kind, help), of)
+    return BrokerMetric(Family(name, kind, help), of)
 
 
-def column(name: str, kind: Kind, help: str, of: Callable[[list[Any]], Sequence[Number | None]]) -> Column:
+def column(name: str, kind: Kind, help: str, of: Callable[[list[Any]], Sequence[Number | None]]) -> ObjectMetric:
     """A row of a table: one number of each object, or nothing to say of it."""
 
     def lines(name: str, labels: Sequence[Labels], objects: list[Any]) -> str:
         values = zip(labels, of(objects), strict=True)
         return "".join([f"{name}{label}}} {value}\n" for label, value in values if value is not None])
 
-    return Column(Family(name, kind, help), lines)
+    return ObjectMetric(Family(name, kind, help), lines)

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 from leveret.observability.exposition import Format, wanted
 from leveret.protocols.http.auth import Auth
 from leveret.protocols.http.request import FIELDS_MAX, Refusal, Request
-from leveret.protocols.http.response import Response, Stream
+from leveret.protocols.http.response import Response, Streamed
 from leveret.protocols.http.router import Answer, Router
 from leveret.protocols.http.server import Handler
 from leveret.protocols.metrics.exporter import Exporter, Parts
@@ -73,12 +73,12 @@ class Metrics:
             raise Refusal(400, f"{which}: ask for some of {', '.join(GROUPS)}, each as family=")
         return self._long(request, lambda format: self._exporter.detailed(format, families, vhosts))
 
-    def _long(self, request: Request, parts: Callable[[Format], Parts]) -> Stream:
+    def _long(self, request: Request, parts: Callable[[Format], Parts]) -> Streamed:
         """The answer to a scrape of objects, in the format that is asked for."""
         if self._long_ones >= LONG_ONES_MAX:
             raise Refusal(429, f"{LONG_ONES_MAX} scrapes of objects are being answered: wait", (("Retry-After", "1"),))
         format = wanted(request.header(b"accept"))
-        return Stream(self._counted(parts(format)), format.content_type, NO_STORE)
+        return Streamed(self._counted(parts(format)), format.content_type, NO_STORE)
 
     async def _counted(self, parts: Parts) -> Parts:
         self._long_ones += 1

@@ -4,11 +4,11 @@ import platform
 
 from leveret.observability.exposition import Labels, labels
 from leveret.protocols.management.context import API_VERSION, PRODUCT
-from leveret.protocols.metrics.facts import Facts
+from leveret.protocols.metrics.facts import ScrapeFacts
 from leveret.protocols.metrics.figure import figure
 
 
-def build(facts: Facts) -> dict[Labels, int]:
+def build(facts: ScrapeFacts) -> dict[Labels, int]:
     """Which versions these are."""
     python = platform.python_version()
     return {
@@ -23,7 +23,7 @@ def build(facts: Facts) -> dict[Labels, int]:
     }
 
 
-def identity(facts: Facts) -> dict[Labels, int]:
+def identity(facts: ScrapeFacts) -> dict[Labels, int]:
     """Who this is: other metrics are joined with it by dashboards."""
     return {
         labels(
@@ -34,7 +34,7 @@ def identity(facts: Facts) -> dict[Labels, int]:
     }
 
 
-def alarmed(facts: Facts, what: str) -> int:
+def alarmed(facts: ScrapeFacts, what: str) -> int:
     """Whether publishers are blocked because there is too little of something."""
     return int(what in (facts.process.alarm() or ""))
 

@@ -14,11 +14,11 @@ from leveret.core.tally import column
 from leveret.observability.exposition import Labels
 from leveret.observability.statistics import graveyards
 from leveret.protocols.metrics import clients, queues
-from leveret.protocols.metrics.figure import Column
-from leveret.runtime.runtime import Guard
+from leveret.protocols.metrics.figure import ObjectMetric
+from leveret.runtime.runtime import Runtime
 
 if TYPE_CHECKING:
-    from leveret.protocols.management.context import Entry, Site
+    from leveret.protocols.management.context import AdminContext, ClientEntry
 
 STEP = 1_000  # objects that are looked at in one turn of the loop, whatever there is to be said of them
 
@@ -26,21 +26,21 @@ STEP = 1_000  # objects that are looked at in one turn of the loop, whatever the
 class Objects(NamedTuple):
     """Some of one kind, at most STEP, and how each is named; they are looked at under the lock of their broker."""
 
-    guard: Guard
+    runtime: Runtime
     labels: list[Labels]
     objects: list[Any]
 
 
 Vhosts = frozenset[str] | None
-Find = Callable[["Site", Vhosts], AsyncIterator[Objects]]
+Find = Callable[["AdminContext", Vhosts], AsyncIterator[Objects]]
 Choose = Callable[[Sequence[Queue]], list[Queue]]
 
 
-class Group(NamedTuple):
+class MetricGroup(NamedTuple):
     """Metrics that are asked for together."""
 
     find: Find
-    columns: Sequence[Column]
+    columns: Sequence[ObjectMetric]
 
 
 def steps(objects: Sequence[Any]) -> list[Sequence[Any]]:
@@ -48,91 +48,100 @@ def steps(objects: Sequence[Any]) -> list[Sequence[Any]]:
     return [objects[start : start + STEP] for start in range(0, len(objects), STEP)]
 
 
-def seen(guard: Guard, vhosts: Vhosts) -> list[Queue]:
+def seen(runtime: Runtime, vhosts: Vhosts) -> list[Queue]:
     """The queues of these virtual hosts, or of all; none of a shard that has just gone."""
-    with suppress(BrokerClosed, JournalFailed), guard as core:
-        homes = [home for home in core.topology.vhosts.values() if vhosts is None or home.name in vhosts]
-        return [queue for home in homes if home.name != INTERNAL_VHOST for queue in home.queues.values()]
+    with suppress(BrokerClosed, JournalFailed), runtime as core:
+        virtual_hosts = [
+            virtual_host
+            for virtual_host in core.topology.vhosts.values()
+            if vhosts is None or virtual_host.name in vhosts
+        ]
+        return [
+            queue
+            for virtual_host in virtual_hosts
+            if virtual_host.name != INTERNAL_VHOST
+            for queue in virtual_host.queues.values()
+        ]
     return []
 
 
-async def chosen_queues(site: Site, vhosts: Vhosts, choose: Choose) -> AsyncIterator[Objects]:
+async def chosen_queues(context: AdminContext, vhosts: Vhosts, choose: Choose) -> AsyncIterator[Objects]:
     """Some queues of each step."""
-    for guard in site.guards:
-        for some in steps(seen(guard, vhosts)):
+    for runtime in context.runtimes:
+        for some in steps(seen(runtime, vhosts)):
             found = choose(some)
             if found:
-                yield Objects(guard, [queues.labels_of(queue) for queue in found], found)
+                yield Objects(runtime, [queues.labels_of(queue) for queue in found], found)
             await asyncio.sleep(0)
 
 
-def all_queues(site: Site, vhosts: Vhosts) -> AsyncIterator[Objects]:
+def all_queues(context: AdminContext, vhosts: Vhosts) -> AsyncIterator[Objects]:
     """Every queue."""
-    return chosen_queues(site, vhosts, list)
+    return chosen_queues(context, vhosts, list)
 
 
-def used_queues(site: Site, vhosts: Vhosts) -> AsyncIterator[Objects]:
+def used_queues(context: AdminContext, vhosts: Vhosts) -> AsyncIterator[Objects]:
     """Those in which there is or was something: of a hundred thousand, mostly few."""
 
     def used(some: Sequence[Queue]) -> list[Queue]:
         pairs = zip(some, column(list(some), "published"), strict=True)
         return [each for each, published in pairs if published or each.depth or each.leased or each.scheduled]
 
-    return chosen_queues(site, vhosts, used)
+    return chosen_queues(context, vhosts, used)
 
 
-async def dead_letter_queues(site: Site, vhosts: Vhosts) -> AsyncIterator[Objects]:
+async def dead_letter_queues(context: AdminContext, vhosts: Vhosts) -> AsyncIterator[Objects]:
     """Those that others send their dead letters to, also such as are elsewhere in a cluster."""
     known: set[tuple[str, str]] = set()
-    for some in steps(seen(site.desk.guard, vhosts)):
-        with site.desk.guard as core:
+    for some in steps(seen(context.async_broker.runtime, vhosts)):
+        with context.async_broker.runtime as core:
             found = graveyards(core, (queue for queue in some if not queue.deleted))
         known |= {(queue.vhost, queue.name) for queue in found}
         await asyncio.sleep(0)
 
-    def buried(some: Sequence[Queue]) -> list[Queue]:
+    def dead_lettered(some: Sequence[Queue]) -> list[Queue]:
         return [queue for queue in some if (queue.vhost, queue.name) in known]
 
-    async for each in chosen_queues(site, vhosts, buried):
+    async for each in chosen_queues(context, vhosts, dead_lettered):
         yield each
 
 
 async def rows(
-    site: Site, vhosts: Vhosts, entries: Sequence[Entry], name: Callable[[Any], Labels]
+    context: AdminContext, vhosts: Vhosts, entries: Sequence[ClientEntry], name: Callable[[Any], Labels]
 ) -> AsyncIterator[Objects]:
     """The rows of connections or channels."""
-    guard = site.desk.guard
+    runtime = context.async_broker.runtime
     for some in steps([entry for entry in entries if vhosts is None or entry.vhost in vhosts]):
-        with guard:
+        with runtime:
             found = [entry.row() for entry in some]
-        yield Objects(guard, [name(row) for row in found], found)
+        yield Objects(runtime, [name(row) for row in found], found)
         await asyncio.sleep(0)
 
 
-def all_connections(site: Site, vhosts: Vhosts) -> AsyncIterator[Objects]:
+def all_connections(context: AdminContext, vhosts: Vhosts) -> AsyncIterator[Objects]:
     """Every connection."""
-    with site.desk.guard:
-        entries = site.clients.connections()
-    return rows(site, vhosts, entries, clients.connection_labels)
+    with context.async_broker.runtime:
+        entries = context.clients.connections()
+    return rows(context, vhosts, entries, clients.connection_labels)
 
 
-def all_channels(site: Site, vhosts: Vhosts) -> AsyncIterator[Objects]:
+def all_channels(context: AdminContext, vhosts: Vhosts) -> AsyncIterator[Objects]:
     """Every channel."""
-    with site.desk.guard:
-        entries = site.clients.channels()
-    return rows(site, vhosts, entries, clients.channel_labels)
+    with context.async_broker.runtime:
+        entries = context.clients.channels()
+    return rows(context, vhosts, entries, clients.channel_labels)
 
 
 GROUPS = {
-    "queue_coarse_metrics": Group(all_queues, queues.COARSE),
-    "queue_metrics": Group(all_queues, queues.METRICS),
-    "queue_consumer_count": Group(all_queues, (queues.CONSUMERS,)),
-    "queue_delivery_metrics": Group(all_queues, queues.DELIVERIES),
-    "connection_coarse_metrics": Group(all_connections, clients.CONNECTIONS_COARSE),
-    "connection_metrics": Group(all_connections, clients.CONNECTIONS),
-    "channel_metrics": Group(all_channels, clients.CHANNELS),
-    "leveret_queue_metrics": Group(used_queues, queues.OWN),
-    "leveret_queue_times": Group(used_queues, queues.TIMES),
-    "leveret_graveyards": Group(dead_letter_queues, queues.GRAVEYARDS),
+    "queue_coarse_metrics": MetricGroup(all_queues, queues.COARSE),
+    "queue_metrics": MetricGroup(all_queues, queues.METRICS),
+    "queue_consumer_count": MetricGroup(all_queues, (queues.CONSUMERS,)),
+    "queue_delivery_metrics": MetricGroup(all_queues, queues.DELIVERIES),
+    "connection_coarse_metrics": MetricGroup(all_connections, clients.CONNECTIONS_COARSE),
+    "connection_metrics": MetricGroup(all_connections, clients.CONNECTIONS),
+    "channel_metrics": MetricGroup(all_channels, clients.CHANNELS),
+    "leveret_queue_metrics": MetricGroup(used_queues, queues.OWN),
+    "leveret_queue_times": MetricGroup(used_queues, queues.TIMES),
+    "leveret_graveyards": MetricGroup(dead_letter_queues, queues.GRAVEYARDS),
 }
 """What `family` may name."""

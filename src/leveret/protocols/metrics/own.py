@@ -5,12 +5,12 @@ from collections.abc import Callable
 from leveret.core.histogram import Histogram
 from leveret.observability.exposition import EDGES_OF_COUNTS, EDGES_S_OF_MS, EDGES_S_OF_US, Labels, labels
 from leveret.observability.statistics import DEATHS
-from leveret.protocols.metrics.facts import Facts
+from leveret.protocols.metrics.facts import ScrapeFacts
 from leveret.protocols.metrics.figure import Times, Told, figure
-from leveret.protocols.net.admission import Admission
+from leveret.protocols.net.admission import ConnectionBudget
 
 
-def by_priority(facts: Facts, which: str = "by_priority") -> dict[Labels, int]:
+def by_priority(facts: ScrapeFacts, which: str = "by_priority") -> dict[Labels, int]:
     """What waits, or came, by its priority."""
     found: dict[int, int] = {}
     for tally in facts.tallies.values():
@@ -19,13 +19,13 @@ def by_priority(facts: Facts, which: str = "by_priority") -> dict[Labels, int]:
     return {labels(priority=str(priority)): count for priority, count in sorted(found.items())}
 
 
-def oldest_s(facts: Facts) -> float:
+def oldest_s(facts: ScrapeFacts) -> float:
     """How long the message waits that waits longest."""
     times = [tally.oldest_ms for tally in facts.tallies.values() if tally.oldest_ms is not None]
     return max(0, facts.now_ms - min(times)) / 1_000 if times else 0
 
 
-def times(facts: Facts, which: str) -> Times:
+def times(facts: ScrapeFacts, which: str) -> Times:
     """A histogram of all queues, those too that are gone."""
     together = Histogram()
     for tally in facts.tallies.values():
@@ -33,43 +33,43 @@ def times(facts: Facts, which: str) -> Times:
     return Times(together, EDGES_S_OF_MS, 1_000)
 
 
-def dead(facts: Facts) -> dict[Labels, int]:
+def dead(facts: ScrapeFacts) -> dict[Labels, int]:
     """What died, by its reason."""
     return {labels(reason=reason): facts.counted(reason) for reason in DEATHS}
 
 
-def failed(facts: Facts) -> int:
+def failed(facts: ScrapeFacts) -> int:
     """Deliveries that did not end in an acknowledgement."""
     return facts.counted("nacked") + facts.counted("timed_out") + facts.counted("rejected")
 
 
-def sync_times(facts: Facts) -> Told:
+def sync_times(facts: ScrapeFacts) -> Told:
     """How long the disk took."""
     return None if facts.storage is None else Times(facts.storage.sync_us, EDGES_S_OF_US, 1_000_000)
 
 
-def commit_sizes(facts: Facts) -> Told:
+def commit_sizes(facts: ScrapeFacts) -> Told:
     """How much went to the disk together."""
-    return None if facts.storage is None else Times(facts.storage.frame_entries, EDGES_OF_COUNTS)
+    return None if facts.storage is None else Times(facts.storage.batch_entries, EDGES_OF_COUNTS)
 
 
-def stored(facts: Facts, name: str) -> Told:
+def stored(facts: ScrapeFacts, name: str) -> Told:
     """A figure of the journal, if there is one."""
     told: Told = None if facts.storage is None else getattr(facts.storage, name)
     return told
 
 
-def lists_end(facts: Facts) -> Told:
+def lists_end(facts: ScrapeFacts) -> Told:
     """When revocation lists expire, if there are any."""
     return {labels(of=name): at_ms / 1_000 for name, at_ms in facts.process.lists_end_ms().items()} or None
 
 
-def by_listener(of: Callable[[Admission], int]) -> Callable[[Facts], Told]:
+def by_listener(of: Callable[[ConnectionBudget], int]) -> Callable[[ScrapeFacts], Told]:
     """A figure of the budget of each protocol."""
     return lambda facts: {labels(listener=each.listener): of(each) for each in facts.process.budgets}
 
 
-def forwarded(facts: Facts) -> Told:
+def forwarded(facts: ScrapeFacts) -> Told:
     """Rows of the audit log for the collector, if there is one."""
     forwarder = facts.audit.forwarder
     if forwarder is None:

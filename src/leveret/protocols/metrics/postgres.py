@@ -3,19 +3,19 @@
 from collections.abc import Callable
 
 from leveret.observability.exposition import Kind
-from leveret.protocols.metrics.facts import Facts
-from leveret.protocols.metrics.figure import Figure, figure
+from leveret.protocols.metrics.facts import ScrapeFacts
+from leveret.protocols.metrics.figure import BrokerMetric, figure
 from leveret.runtime.stats import POSTGRES
 
 
-def _figure(name: str, kind: Kind, help: str, of: Callable[[], int]) -> Figure:
-    def told(facts: Facts) -> int | None:
+def _figure(name: str, kind: Kind, help: str, of: Callable[[], int]) -> BrokerMetric:
+    def told(facts: ScrapeFacts) -> int | None:
         return of() if POSTGRES.used else None
 
     return figure(f"leveret_postgres_{name}", kind, help, told)
 
 
-CONNECTIONS: tuple[Figure, ...] = (
+CONNECTIONS: tuple[BrokerMetric, ...] = (
     _figure(
         "connections", "gauge", "Connections to PostgreSQL; no sample without a store there", lambda: POSTGRES.open
     ),

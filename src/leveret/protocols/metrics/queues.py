@@ -13,7 +13,7 @@ from leveret.observability.exposition import EDGES_S_OF_MS, Family, Kind, Labels
 from leveret.observability.statistics import DEATHS
 from leveret.protocols.management.queues import consumers_of, memory_bytes
 from leveret.protocols.management.rates import held_messages, unacknowledged
-from leveret.protocols.metrics.figure import Column, Number, column
+from leveret.protocols.metrics.figure import Number, ObjectMetric, column
 
 FAILURES = ("nacked", "timed_out", "rejected")
 
@@ -23,7 +23,7 @@ def labels_of(queue: Queue) -> Labels:
     return labels(vhost=queue.vhost, queue=queue.name)
 
 
-def counter(name: str, help: str, *counted: str) -> Column:
+def counter(name: str, help: str, *counted: str) -> ObjectMetric:
     """A counter of each queue, or the sum of some."""
 
     def of(queues: list[Queue]) -> Sequence[int]:
@@ -33,7 +33,7 @@ def counter(name: str, help: str, *counted: str) -> Column:
     return column(name, "counter", help, of)
 
 
-def gauge(name: str, help: str, of: Any) -> Column:
+def gauge(name: str, help: str, of: Any) -> ObjectMetric:
     """A figure of each queue."""
     return column(name, "gauge", help, lambda queues: list(map(of, queues)))
 
@@ -86,9 +86,9 @@ def times(which: int, name: str, labels: Sequence[Labels], queues: list[Queue]) 
     return "".join(lines)
 
 
-def written(name: str, kind: Kind, help: str, lines: Any) -> Column:
+def written(name: str, kind: Kind, help: str, lines: Any) -> ObjectMetric:
     """A metric with lines of a shape of its own."""
-    return Column(Family(name, kind, help), lines)
+    return ObjectMetric(Family(name, kind, help), lines)
 
 
 CONSUMERS = gauge("rabbitmq_queue_consumers", "Consumers of a queue", lambda queue: len(queue.consumers or ()))

@@ -1,12 +1,12 @@
 """Figures of the Redis that nodes share things by; nothing is said where there is none."""
 
 from leveret.observability.exposition import labels
-from leveret.protocols.metrics.facts import Facts
+from leveret.protocols.metrics.facts import ScrapeFacts
 from leveret.protocols.metrics.figure import Told, figure
 from leveret.runtime.shared.keys import USES
 
 
-def fallbacks(facts: Facts) -> Told:
+def fallbacks(facts: ScrapeFacts) -> Told:
     """What was decided by this node alone."""
     if facts.redis is None:
         return None

@@ -16,14 +16,14 @@ from leveret.runtime.stats import journal_stats
 if TYPE_CHECKING:
     from leveret.core.broker import Broker
     from leveret.protocols.http.departed import Departed
-    from leveret.runtime.runtime import Guard
+    from leveret.runtime.runtime import Runtime
 
 
 class Storage(NamedTuple):
     """The journal, or those of the shards of a node together; and the archive."""
 
     sync_us: Histogram
-    frame_entries: Histogram
+    batch_entries: Histogram
     written_bytes: int
     unwritten_bytes: int
     replay_s: float
@@ -43,9 +43,9 @@ class Streams(NamedTuple):
     lags: dict[Labels, int]
 
 
-async def look_at_storage(guards: Iterable[Guard], departed: Departed) -> Storage | None:
+async def look_at_storage(runtimes: Iterable[Runtime], departed: Departed) -> Storage | None:
     """The figures of brokers that keep something. Files are counted in another thread: there may be many."""
-    kept = [(guard.store, guard.first_frame) for guard in guards if guard.store is not None]
+    kept = [(runtime.store, runtime.first_batch) for runtime in runtimes if runtime.store is not None]
     if not kept:
         return None
     journals = await asyncio.to_thread(lambda: [journal_stats(*each, 0) for each in kept])
@@ -54,7 +54,7 @@ async def look_at_storage(guards: Iterable[Guard], departed: Departed) -> Storag
     archived = await asyncio.to_thread(lambda: sum(map(bytes_in, archives)))
     return Storage(
         sync_us=together(departed.sync_us, *(store.sync_us for store in stores)),
-        frame_entries=together(departed.frame_entries, *(store.frame_entries for store in stores)),
+        batch_entries=together(departed.batch_entries, *(store.batch_entries for store in stores)),
         written_bytes=departed.written_bytes + sum(store.bytes_written for store in stores),
         unwritten_bytes=sum(journal.unwritten_bytes for journal in journals),
         replay_s=max(store.recovered.seconds for store in stores),
@@ -83,14 +83,14 @@ def bytes_in(directory: str) -> int:
     return size
 
 
-def look_at_streams(guards: Iterable[Guard]) -> Streams:
+def look_at_streams(runtimes: Iterable[Runtime]) -> Streams:
     """The figures of all streams."""
     partitions: list[dict[str, int]] = []
     lags: dict[Labels, int] = {}
-    for guard in guards:
-        with suppress(BrokerClosed, JournalFailed), guard as core:
-            partitions += [each for recorder in guard.streams for each in recorder.figures()]
-            lags |= _lags(guard, core)
+    for runtime in runtimes:
+        with suppress(BrokerClosed, JournalFailed), runtime as core:
+            partitions += [each for recorder in runtime.streams for each in recorder.figures()]
+            lags |= _lags(runtime, core)
     return Streams(
         messages=sum(each["messages"] for each in partitions),
         bytes=sum(each["size_bytes"] for each in partitions),
@@ -99,10 +99,10 @@ def look_at_streams(guards: Iterable[Guard]) -> Streams:
     )
 
 
-def _lags(guard: Guard, core: Broker) -> dict[Labels, int]:
+def _lags(runtime: Runtime, core: Broker) -> dict[Labels, int]:
     """How far each group is behind; under the lock."""
     lags: dict[Labels, int] = {}
-    for group in guard.streams.groups:
+    for group in runtime.streams.groups:
         stream = core.topology.vhost(group.vhost).queues.get(group.stream)
         if stream is not None and stream.recorder is not None:
             named = labels(vhost=group.vhost, stream=group.stream, group=group.name)

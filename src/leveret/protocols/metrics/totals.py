@@ -4,35 +4,35 @@ from collections.abc import Callable
 
 from leveret.observability.exposition import Labels, labels
 from leveret.observability.statistics import DEATHS
-from leveret.protocols.metrics.facts import Facts
-from leveret.protocols.metrics.figure import Figure, figure
+from leveret.protocols.metrics.facts import ScrapeFacts
+from leveret.protocols.metrics.figure import BrokerMetric, figure
 
 BY_AMQP = labels(protocol="amqp091")
 TYPES = {kind: labels(queue_type=f"rabbit_{kind}_queue") for kind in ("classic", "quorum", "stream")}
 
 
-def by_amqp(name: str, help: str, counter: str) -> Figure:
+def by_amqp(name: str, help: str, counter: str) -> BrokerMetric:
     """What channels have done."""
     return figure(
         f"rabbitmq_global_{name}_total", "counter", f"{help}, by AMQP", lambda facts: {BY_AMQP: facts.traffic[counter]}
     )
 
 
-def by_type(name: str, help: str, of: Callable[[dict[str, int]], int]) -> Figure:
+def by_type(name: str, help: str, of: Callable[[dict[str, int]], int]) -> BrokerMetric:
     """What was counted in queues, by their type."""
 
-    def told(facts: Facts) -> dict[Labels, int]:
+    def told(facts: ScrapeFacts) -> dict[Labels, int]:
         return {TYPES[kind]: of(tally.counts) for kind, tally in facts.tallies.items()}
 
     return figure(f"rabbitmq_global_{name}_total", "counter", help, told)
 
 
-def on_channels(name: str, help: str, of: Callable[[Facts], int]) -> Figure:
+def on_channels(name: str, help: str, of: Callable[[ScrapeFacts], int]) -> BrokerMetric:
     """A counter of all channels together."""
     return figure(f"rabbitmq_channel_{name}_total", "counter", help, of)
 
 
-def died(reason: str) -> Figure:
+def died(reason: str) -> BrokerMetric:
     """What died in queues."""
     return by_type(f"messages_dead_lettered_{reason}", f"Messages that died: {reason}", lambda counts: counts[reason])
 

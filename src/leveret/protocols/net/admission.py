@@ -28,7 +28,7 @@ class Slot:
 
     __slots__ = ("_admission", "authenticated", "evict", "is_held", "origin", "peer", "reserved")
 
-    def __init__(self, admission: "Admission", origin: str, peer: str, reserved: bool) -> None:
+    def __init__(self, admission: "ConnectionBudget", origin: str, peer: str, reserved: bool) -> None:
         """A connection that has not authenticated; the server that accepted it sets `evict`, which closes it."""
         self._admission = admission
         self.origin = origin
@@ -109,7 +109,7 @@ class Crowd:
             self._count_max = after
 
 
-class Admission:
+class ConnectionBudget:
     """The budget of one protocol."""
 
     def __init__(
@@ -137,7 +137,7 @@ class Admission:
         self.evicted = LOG.limited("connection evicted", listener=listener)
         self.close_idle: Callable[[], bool] = lambda: False
         """Closes a connection that has authenticated and that nothing is done for; False when there is none."""
-        self.siblings: tuple[Admission, ...] = (self,)
+        self.siblings: tuple[ConnectionBudget, ...] = (self,)
         """The budgets of all protocols of the process, which share its file descriptors."""
         self.sockets_max = sys.maxsize
         """Connections of all of them: the other descriptors are for the reserve, the journal and whatever else."""
@@ -231,9 +231,9 @@ class Admission:
 class Admissions(NamedTuple):
     """The budgets of a server."""
 
-    amqp: Admission
-    http: Admission
-    sqs: Admission
+    amqp: ConnectionBudget
+    http: ConnectionBudget
+    sqs: ConnectionBudget
 
     @classmethod
     def of(cls, options: ServerOptions) -> Self:
@@ -245,9 +245,9 @@ class Admissions(NamedTuple):
             options.half_open_per_ip_max,
         )
         made = cls(
-            Admission(*limits, listener="amqp"),
-            Admission(*limits, listener="http", reserve_max=RESERVE_MAX),
-            Admission(*limits, listener="sqs"),
+            ConnectionBudget(*limits, listener="amqp"),
+            ConnectionBudget(*limits, listener="http", reserve_max=RESERVE_MAX),
+            ConnectionBudget(*limits, listener="sqs"),
         )
         for each in made:
             each.siblings = tuple(made)

@@ -46,7 +46,7 @@ def bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-class Listener:
+class SocketListener:
     """Accepts by itself, not by the loop: who is one too many is to be sent away before TLS costs anything."""
 
     def __init__(

@@ -7,8 +7,8 @@ from functools import cache, partial
 from importlib.resources import files
 
 from leveret.ingest.sinks import Sinks
-from leveret.observability.audit import ACTS_MAX, KINDS, Audit, kind_of
-from leveret.protocols.http.async_broker import Desk
+from leveret.observability.audit import ENTRIES_MAX, KINDS, Audit, kind_of
+from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.bulk import asked_for, came_of
 from leveret.protocols.http.idempotency import KEY_HEADER, Idempotency
 from leveret.protocols.http.page_headers import page_headers
@@ -30,9 +30,9 @@ from leveret.protocols.rest import (
     sinks,
     streams,
 )
-from leveret.protocols.rest.fields import Choice, Record, Whole, json_body
+from leveret.protocols.rest.fields import Choice, RecordField, Whole, json_body
 from leveret.protocols.rest.openapi import document
-from leveret.protocols.rest.operation import Answer, Call, Operation, Scans
+from leveret.protocols.rest.operation import Answer, Operation, RestCall, Scans
 from leveret.security.access import Access
 from leveret.security.authorisation import Decisions, admit
 
@@ -45,7 +45,7 @@ OPEN_PATHS = frozenset((b"/openapi.json", b"/docs", b"/docs/docs.js", b"/docs/do
 """What needs no login: it says nothing about the server but what is public anyway."""
 
 
-def audit(call: Call) -> Answer:
+def audit(call: RestCall) -> Answer:
     """The last administrative acts."""
     assert call.audit is not None, "an API for clients has one"
     return json_response({"acts": call.audit.recent(call.query.get("limit", ACTS), call.query.get("kind"))})
@@ -71,30 +71,32 @@ OPERATIONS: tuple[Operation, ...] = (
         audit,
         "audit.read",
         {200: ("Acts.", {"type": "object"})},
-        query=Record(
+        query=RecordField(
             "How many, and which.",
-            {"limit": Whole(f"Default: {ACTS}.", 1, ACTS_MAX), "kind": Choice("Default: every kind.", *KINDS)},
+            {"limit": Whole(f"Default: {ACTS}.", 1, ENTRIES_MAX), "kind": Choice("Default: every kind.", *KINDS)},
         ),
     ),
 )
 
 
 class RestApi:
-    """Every operation on the broker behind a desk. Requests have their identity by then: see Auth.wrap."""
+    """Every operation on the broker behind an asynchronous broker. Requests have their identity by then: see
+    Auth.wrap.
+    """
 
     def __init__(
         self,
-        desk: Desk,
+        async_broker: AsyncBroker,
         access: Access,
         audit: Audit | None,
         sinks: Sinks | None,
         idempotency: Idempotency | None,
     ) -> None:
         """Use what the server has; without an audit another part notes what is done, and so with keys of requests."""
-        self._desk = desk
+        self._async_broker = async_broker
         self._access = access
         self._audit = audit
-        self._scans = Scans(desk)
+        self._scans = Scans(async_broker)
         self._sinks = sinks
         self._idempotency = idempotency
         self._decisions = Decisions()
@@ -122,12 +124,12 @@ class RestApi:
         identity = request.identity
         if identity is None:
             raise Refusal(401, "no user is logged in: send credentials")
-        call = Call(self._desk, self._access, self._audit, self._scans, self._sinks, request, identity)
+        call = RestCall(self._async_broker, self._access, self._audit, self._scans, self._sinks, request, identity)
         if operation.audited and self._audit is not None:
             return self._audited(self._audit, operation, call)
         return self.perform(operation, call)
 
-    def perform(self, operation: Operation, call: Call) -> Answer | Awaitable[Answer]:
+    def perform(self, operation: Operation, call: RestCall) -> Answer | Awaitable[Answer]:
         """Do what is asked for, if the caller may; what has a key that no queue remembers, once."""
         call.read_path()
         self.allow(operation, call)
@@ -137,12 +139,12 @@ class RestApi:
             return self.do(operation, call)
         return self._idempotency.run(call.request, partial(self.do, operation, call))
 
-    def do(self, operation: Operation, call: Call) -> Answer | Awaitable[Answer]:
+    def do(self, operation: Operation, call: RestCall) -> Answer | Awaitable[Answer]:
         """Do it, if it makes sense."""
         self.read(operation, call)
         return operation.run(call)
 
-    def allow(self, operation: Operation, call: Call) -> None:
+    def allow(self, operation: Operation, call: RestCall) -> None:
         """Refuse who may not."""
         names = call.names
         asked = (call.identity, operation.name, call.vhost, *names.values())
@@ -154,7 +156,7 @@ class RestApi:
             admit(self._access.permissions, call.identity, operation.name, call.vhost)
         self._decisions.add(asked)
 
-    def read(self, operation: Operation, call: Call) -> None:
+    def read(self, operation: Operation, call: RestCall) -> None:
         """Refuse what makes no sense."""
         request = call.request
         if operation.body is not None:
@@ -165,7 +167,7 @@ class RestApi:
         elif query:
             raise Refusal(400, f"{request.method} {request.path} takes no query but vhost: leave it out")
 
-    async def _audited(self, audit: Audit, operation: Operation, call: Call) -> Answer:
+    async def _audited(self, audit: Audit, operation: Operation, call: RestCall) -> Answer:
         """Do something that is noted, whether it is allowed or not."""
         facts: dict[str, object] = {"path": call.request.path, "vhost": call.vhost, "peer": call.request.peer.host}
         if operation.bulk:

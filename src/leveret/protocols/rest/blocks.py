@@ -3,8 +3,8 @@
 import re
 
 from leveret.protocols.http.response import Response, json_response
-from leveret.protocols.rest.fields import Pattern, Record, Whole
-from leveret.protocols.rest.operation import Answer, Call, Operation
+from leveret.protocols.rest.fields import PatternText, RecordField, Whole
+from leveret.protocols.rest.operation import Answer, Operation, RestCall
 from leveret.runtime.blocks import BLOCKS_BYTES_MAX, PartitionOffsets, blocks, offsets
 
 MEDIA_TYPE = "application/vnd.leveret.blocks"
@@ -26,11 +26,13 @@ _OFFSETS = {
 }
 
 
-async def show_offsets(call: Call) -> Answer:
+async def show_offsets(call: RestCall) -> Answer:
     """The offsets of every partition."""
     queue, query = call.queue, call.query
     after = _pairs(query["after"]) if "after" in query else None
-    rows = await call.desk.elsewhere(lambda: offsets(queue.core, query.get("timestamp_ms"), after, query.get("bytes")))
+    rows = await call.async_broker.in_thread(
+        lambda: offsets(queue.core, query.get("timestamp_ms"), after, query.get("bytes"))
+    )
     told = [{name: value for name, value in row._asdict().items() if value is not None} for row in rows]
     return json_response({"partitions": told})
 
@@ -41,12 +43,12 @@ def _pairs(text: str) -> dict[int, int]:
     return {int(partition): int(offset) for partition, offset in pairs}
 
 
-async def read_blocks(call: Call) -> Answer:
+async def read_blocks(call: RestCall) -> Answer:
     """Blocks as they lie in the log."""
     queue, query = call.queue, call.query
     size = query.get("bytes", BLOCKS_BYTES_MAX)
     partition, offset, end = query.get("partition", 0), query["offset"], query.get("end", OFFSET_MAX)
-    data = await call.desk.elsewhere(lambda: blocks(queue.core, partition, offset, end, size))
+    data = await call.async_broker.in_thread(lambda: blocks(queue.core, partition, offset, end, size))
     return Response(200, data, MEDIA_TYPE)
 
 
@@ -58,11 +60,11 @@ OPERATIONS = (
         show_offsets,
         "stream.read",
         {200: ("The oldest and the next offset of each partition.", _OFFSETS)},
-        query=Record(
+        query=RecordField(
             "What else is wanted.",
             {
                 "timestamp_ms": Whole("`at`: the offset of the first record of this time or later.", 0, OFFSET_MAX),
-                "after": Pattern(
+                "after": PatternText(
                     "`reach`: begin at these offsets of these partitions, such as 0:42,1:17.",
                     PAIRS,
                     "a partition and an offset for some partitions, such as 0:42,1:17",
@@ -84,7 +86,7 @@ OPERATIONS = (
                 {"type": "string", "contentMediaType": MEDIA_TYPE},
             )
         },
-        query=Record(
+        query=RecordField(
             "Which records.",
             {
                 "partition": Whole("Of which partition; default: 0.", 0, PARTITION_MAX),

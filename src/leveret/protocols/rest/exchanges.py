@@ -11,10 +11,10 @@ from leveret.core.properties import Properties
 from leveret.embedded.exchange import Exchange
 from leveret.embedded.outgoing import Outgoing
 from leveret.protocols.http.response import Response, json_response
-from leveret.protocols.rest.fields import Choice, Flag, Name, Record, Table, Text, Whole
+from leveret.protocols.rest.fields import Choice, Flag, Name, RecordField, TableField, Text, Whole
 from leveret.protocols.rest.leases import DONE
 from leveret.protocols.rest.messages import KEY_HELP
-from leveret.protocols.rest.operation import Answer, Call, Operation
+from leveret.protocols.rest.operation import Answer, Operation, RestCall
 from leveret.protocols.rest.queues import ARGUMENTS_MAX, LIST_DEFAULT, LIST_MAX
 from leveret.protocols.rest.shapes import (
     BODIES,
@@ -29,10 +29,10 @@ from leveret.security.authorisation import Role
 BINDINGS_MAX = 10_000  # in one answer
 
 
-def list_all(call: Call) -> Answer:
+def list_all(call: RestCall) -> Answer:
     """The exchanges that the caller may use, by name."""
     limit, after = call.query.get("limit", LIST_DEFAULT), call.query.get("after", "")
-    with call.desk.guard as core:
+    with call.async_broker.runtime as core:
         known = core.topology.vhost(call.vhost).exchanges
         rows: list[dict[str, Any]] = []
         for name in sorted(each for each in known if each > after):
@@ -43,13 +43,13 @@ def list_all(call: Call) -> Answer:
     return json_response({"exchanges": rows, "next": None})
 
 
-def get(call: Call) -> Answer:
+def get(call: RestCall) -> Answer:
     """One exchange."""
-    with call.desk.guard as core:
+    with call.async_broker.runtime as core:
         return json_response(core.topology.vhost(call.vhost).exchange(call.exchange).to_dict())
 
 
-async def declare(call: Call) -> Answer:
+async def declare(call: RestCall) -> Answer:
     """Make an exchange; the same one again is no error."""
     name, body = call.exchange, dict(call.body)
     arguments = decode_table("arguments", body.pop("arguments", {}))
@@ -57,22 +57,26 @@ async def declare(call: Call) -> Answer:
     if isinstance(alternate, str):
         call.authorise("exchange.declare", {"exchange": name, "alternate_exchange": alternate})
     body.setdefault("type", "direct")
-    with call.desk.guard as core:
+    with call.async_broker.runtime as core:
         known = name in core.topology.vhost(call.vhost).exchanges
-    await call.desk.elsewhere(lambda: call.desk.broker.exchange(name, arguments=arguments, vhost=call.vhost, **body))
-    with call.desk.guard as core:
+    await call.async_broker.in_thread(
+        lambda: call.async_broker.broker.exchange(name, arguments=arguments, vhost=call.vhost, **body)
+    )
+    with call.async_broker.runtime as core:
         return json_response(core.topology.vhost(call.vhost).exchange(name).to_dict(), 200 if known else 201)
 
 
-async def delete(call: Call) -> Answer:
+async def delete(call: RestCall) -> Answer:
     """Delete an exchange; one that is not there is refused."""
-    with call.desk.guard as core:
+    with call.async_broker.runtime as core:
         core.topology.vhost(call.vhost).exchange(call.exchange)
-    await call.desk.elsewhere(lambda: Exchange(call.desk.broker, call.vhost, call.exchange).delete(**call.query))
+    await call.async_broker.in_thread(
+        lambda: Exchange(call.async_broker.broker, call.vhost, call.exchange).delete(**call.query)
+    )
     return Response(204)
 
 
-def publishable(call: Call) -> tuple[str, Outgoing]:
+def publishable(call: RestCall) -> tuple[str, Outgoing]:
     """The routing key and the message of a request, checked for access."""
     body = dict(call.body)
     routing_key = body.pop("routing_key", "")
@@ -81,17 +85,17 @@ def publishable(call: Call) -> tuple[str, Outgoing]:
     if call.is_topic(call.exchange):
         keys = all_keys(Properties(headers=message.headers), routing_key) if message.headers else [routing_key]
         call.authorise("basic.publish", call.names, keys)
-    with call.desk.guard as core:
+    with call.async_broker.runtime as core:
         if core.topology.vhost(call.vhost).exchange(call.exchange).internal:
             raise AccessRefused(f"exchange '{call.exchange}' is internal: publish to one that is bound to it")
     return routing_key, message
 
 
-async def publish(call: Call) -> Answer:
+async def publish(call: RestCall) -> Answer:
     """Publish a message to whatever is bound."""
     routing_key, message = publishable(call)
     options = message._asdict()
-    sent = await Exchange(call.desk.broker, call.vhost, call.exchange).apublish(
+    sent = await Exchange(call.async_broker.broker, call.vhost, call.exchange).apublish(
         routing_key, options.pop("body"), **options
     )
     return published(sent)
@@ -103,14 +107,14 @@ def published(message_id: str | None) -> Response:
     return json_response({"message_id": message_id, "routed": routed}, 201 if routed else 200)
 
 
-def bindings(call: Call) -> Answer:
+def bindings(call: RestCall) -> Answer:
     """What is bound to an exchange."""
-    with call.desk.guard as core:
+    with call.async_broker.runtime as core:
         found = list(core.topology.vhost(call.vhost).exchange(call.exchange).bindings.values())
         return json_response({"bindings": [each.to_dict() for each in found[:BINDINGS_MAX]], "total": len(found)})
 
 
-def _binding(call: Call, verb: str) -> tuple[str, str, str, dict[str, Any]]:
+def _binding(call: RestCall, verb: str) -> tuple[str, str, str, dict[str, Any]]:
     """What a request is about, authorised."""
     body = call.body
     kind, name, key = body.get("destination_type", "queue"), body["destination"], body.get("routing_key", "")
@@ -121,36 +125,36 @@ def _binding(call: Call, verb: str) -> tuple[str, str, str, dict[str, Any]]:
     return name, kind, key, decode_table("arguments", body.get("arguments", {}))
 
 
-def _changed(call: Call, change: Callable[[Core], None]) -> Any:
+def _changed(call: RestCall, change: Callable[[Core], None]) -> Any:
     """Do something to the core; answer when it is on the disk."""
 
     def changed(core: Core) -> Response:
         change(core)
         return Response(204)
 
-    return call.desk.change(changed)
+    return call.async_broker.change(changed)
 
 
-def bind(call: Call) -> Any:
+def bind(call: RestCall) -> Any:
     """Bind a queue or an exchange."""
     name, kind, key, arguments = _binding(call, "bind")
     return _changed(call, lambda core: core.bind(call.vhost, call.exchange, name, key, arguments, kind))
 
 
-def unbind(call: Call) -> Any:
+def unbind(call: RestCall) -> Any:
     """Remove a binding; a missing one is no error."""
     name, kind, key, arguments = _binding(call, "unbind")
     return _changed(call, lambda core: core.unbind(call.vhost, call.exchange, name, key, arguments, kind))
 
 
 _EXCHANGE = {"type": "object", "required": ["name", "type", "durable", "auto_delete", "internal", "arguments"]}
-_BINDING = Record(
+_BINDING = RecordField(
     "A binding.",
     {
         "destination": Name("The queue or exchange that gets messages.", required=True),
         "destination_type": Choice("Which of both; default: queue.", "queue", "exchange"),
         "routing_key": Name("Which messages; what it means depends on the exchange.", 0),
-        "arguments": Table("For headers exchanges and others.", ARGUMENTS_MAX),
+        "arguments": TableField("For headers exchanges and others.", ARGUMENTS_MAX),
     },
 )
 _WHICH = {
@@ -165,7 +169,7 @@ OPERATIONS = (
         list_all,
         "vhost.list",
         {200: ("Exchanges; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
-        query=Record("Which ones.", _WHICH),
+        query=RecordField("Which ones.", _WHICH),
     ),
     Operation(
         "PUT",
@@ -174,14 +178,14 @@ OPERATIONS = (
         declare,
         "exchange.declare",
         {201: ("It is made.", _EXCHANGE), 200: ("It is there.", _EXCHANGE)},
-        body=Record(
+        body=RecordField(
             "What it is.",
             {
                 "type": Text("direct, fanout, topic, headers or another type; default: direct.", SHORT_CHARS_MAX, 1),
                 "durable": Flag("Whether it survives a restart; default: true."),
                 "auto_delete": Flag("Whether it goes with its last binding."),
                 "internal": Flag("Whether only exchanges publish to it."),
-                "arguments": Table("Arguments of AMQP.", ARGUMENTS_MAX),
+                "arguments": TableField("Arguments of AMQP.", ARGUMENTS_MAX),
             },
         ),
         audited=True,
@@ -201,7 +205,7 @@ OPERATIONS = (
         delete,
         "exchange.delete",
         DONE,
-        query=Record("Only if.", {"if_unused": Flag("Only if nothing is bound.")}),
+        query=RecordField("Only if.", {"if_unused": Flag("Only if nothing is bound.")}),
         audited=True,
     ),
     Operation(
@@ -214,7 +218,7 @@ OPERATIONS = (
             201: ("It is on the disk.", {"type": "object"}),
             200: ("No queue is bound that it matches: it was dropped.", {"type": "object"}),
         },
-        body=Record("A message.", {**MESSAGE_FIELDS, "routing_key": Name("Which queues get it.", 0)}, BODIES),
+        body=RecordField("A message.", {**MESSAGE_FIELDS, "routing_key": Name("Which queues get it.", 0)}, BODIES),
         headers=KEY_HELP,
     ),
     Operation(

@@ -21,7 +21,7 @@ Schema = dict[str, Any]
 FLAGS = {"true": True, "false": False}
 
 
-class Field:
+class JsonField:
     """Anything that JSON can say."""
 
     is_json = False  # whether a query has it as JSON
@@ -49,7 +49,7 @@ class Field:
         return self.check(name, text)
 
 
-class Whole(Field):
+class Whole(JsonField):
     """A whole number."""
 
     def __init__(self, help: str, at_least: int, at_most: int, **options: Any) -> None:
@@ -58,7 +58,7 @@ class Whole(Field):
         self._range = (at_least, at_most)
 
     def check(self, name: str, value: Any) -> int:
-        """See Field; 5.0 is whole as well, as in JSON Schema."""
+        """See JsonField; 5.0 is whole as well, as in JSON Schema."""
         least, most = self._range
         if type(value) is float and value.is_integer():
             value = int(value)
@@ -67,11 +67,11 @@ class Whole(Field):
         return value
 
     def parse(self, name: str, text: str) -> int:
-        """See Field."""
+        """See JsonField."""
         return self.check(name, int(text) if text.isascii() and text.isdigit() and len(text) < 20 else text)
 
 
-class Number(Field):
+class Number(JsonField):
     """A number, mostly of seconds."""
 
     def __init__(self, help: str, at_least: float, at_most: float, **options: Any) -> None:
@@ -80,7 +80,7 @@ class Number(Field):
         self._range = (at_least, at_most)
 
     def check(self, name: str, value: Any) -> float:
-        """See Field."""
+        """See JsonField."""
         least, most = self._range
         if type(value) not in (int, float) or not least <= value <= most:  # NaN is in no range
             raise InvalidArgument(f"{name} is a number from {least} to {most}, not {_shown(value)}")
@@ -88,14 +88,14 @@ class Number(Field):
         return number
 
     def parse(self, name: str, text: str) -> float:
-        """See Field."""
+        """See JsonField."""
         try:
             return self.check(name, float(text))
         except ValueError:
             return self.check(name, text)
 
 
-class Text(Field):
+class Text(JsonField):
     """Text of a bounded length."""
 
     def __init__(self, help: str, chars_max: int, chars_min: int = 0, **options: Any) -> None:
@@ -104,14 +104,14 @@ class Text(Field):
         self._range = (chars_min, chars_max)
 
     def check(self, name: str, value: Any) -> str:
-        """See Field."""
+        """See JsonField."""
         least, most = self._range
         if not isinstance(value, str) or not least <= len(value) <= most:
             raise InvalidArgument(f"{name} is a string of {least} to {most} characters")
         return value
 
 
-class Pattern(Text):
+class PatternText(Text):
     """Text that a regular expression matches as a whole; `words` tell a client what the expression allows."""
 
     def __init__(self, help: str, expression: re.Pattern[str], words: str, chars_max: int, **options: Any) -> None:
@@ -122,7 +122,7 @@ class Pattern(Text):
         self._words = words
 
     def check(self, name: str, value: Any) -> str:
-        """See Field."""
+        """See JsonField."""
         text = super().check(name, value)
         if not self._expression.fullmatch(text):
             raise InvalidArgument(f"{name} is {self._words}, not {_shown(text)}")
@@ -137,13 +137,13 @@ class Name(Text):
         super().__init__(f"{help} At most {NAME_BYTES_MAX} bytes of UTF-8.", NAME_BYTES_MAX, chars_min, **options)
 
     def check(self, name: str, value: Any) -> str:
-        """See Field."""
+        """See JsonField."""
         text = super().check(name, value)
         check_bytes(name, text)
         return text
 
 
-class Choice(Field):
+class Choice(JsonField):
     """One of some words."""
 
     def __init__(self, help: str, *words: str, **options: Any) -> None:
@@ -152,13 +152,13 @@ class Choice(Field):
         self._words = words
 
     def check(self, name: str, value: Any) -> str:
-        """See Field."""
+        """See JsonField."""
         if not isinstance(value, str) or value not in self._words:
             raise InvalidArgument(f"{name} is one of {', '.join(self._words)}, not {_shown(value)}")
         return value
 
 
-class Flag(Field):
+class Flag(JsonField):
     """True or false."""
 
     def __init__(self, help: str, **options: Any) -> None:
@@ -166,17 +166,17 @@ class Flag(Field):
         super().__init__(help, type="boolean", **options)
 
     def check(self, name: str, value: Any) -> bool:
-        """See Field."""
+        """See JsonField."""
         if not isinstance(value, bool):
             raise InvalidArgument(f"{name} is true or false, not {_shown(value)}")
         return value
 
     def parse(self, name: str, text: str) -> bool:
-        """See Field."""
+        """See JsonField."""
         return self.check(name, FLAGS.get(text, text))
 
 
-class Table(Field):
+class TableField(JsonField):
     """Names with values of any kind; who uses them checks what is inside."""
 
     def __init__(self, help: str, entries_max: int, **options: Any) -> None:
@@ -187,7 +187,7 @@ class Table(Field):
         self._entries_max = entries_max
 
     def check(self, name: str, value: Any) -> dict[str, Any]:
-        """See Field."""
+        """See JsonField."""
         if not isinstance(value, dict) or len(value) > self._entries_max:
             raise InvalidArgument(f"{name} is an object of at most {self._entries_max} names and values")
         for key in value:
@@ -201,10 +201,10 @@ def check_bytes(what: str, text: str) -> None:
         raise InvalidArgument(f"{what} has over {NAME_BYTES_MAX} bytes of UTF-8, which is the limit: shorten it")
 
 
-class Numbered(Table):
+class Numbered(TableField):
     """A table whose names are numbers, with values of one kind."""
 
-    def __init__(self, help: str, entries_max: int, each: Field, digits_max: int, **options: Any) -> None:
+    def __init__(self, help: str, entries_max: int, each: JsonField, digits_max: int, **options: Any) -> None:
         """Numbers of so many digits."""
         super().__init__(help, entries_max, **options)
         self.schema["additionalProperties"] = each.schema
@@ -213,7 +213,7 @@ class Numbered(Table):
         self._digits_max = digits_max
 
     def check(self, name: str, value: Any) -> dict[str, Any]:
-        """See Field."""
+        """See JsonField."""
         found = super().check(name, value)
         for key in found:
             if not (key.isascii() and key.isdigit() and len(key) <= self._digits_max):
@@ -221,26 +221,28 @@ class Numbered(Table):
         return {key: self._each.read(f"{name}[{key}]", each) for key, each in found.items()}
 
 
-class JsonText(Field):
+class JsonText(JsonField):
     """A field of a query whose text is JSON."""
 
     is_json = True
 
-    def __init__(self, inner: Field) -> None:
+    def __init__(self, inner: JsonField) -> None:
         """What the JSON is."""
         super().__init__(inner.schema["description"])
         self.schema = inner.schema
         self._inner = inner
 
     def parse(self, name: str, text: str) -> Any:
-        """See Field."""
+        """See JsonField."""
         return self._inner.read(name, parsed_json(name, text))
 
 
-class Listed(Field):
+class Listed(JsonField):
     """Several values of one kind."""
 
-    def __init__(self, help: str, each: Field | Record, count_max: int, count_min: int = 1, **options: Any) -> None:
+    def __init__(
+        self, help: str, each: JsonField | RecordField, count_max: int, count_min: int = 1, **options: Any
+    ) -> None:
         """So many of them."""
         items = each.schema
         super().__init__(help, type="array", items=items, minItems=count_min, maxItems=count_max, **options)
@@ -248,14 +250,14 @@ class Listed(Field):
         self._range = (count_min, count_max)
 
     def check(self, name: str, value: Any) -> list[Any]:
-        """See Field."""
+        """See JsonField."""
         least, most = self._range
         if not isinstance(value, list) or not least <= len(value) <= most:
             raise InvalidArgument(f"{name} is an array of {least} to {most} values: split it up")
         return [self.each.read(f"{name}[{number}]", each) for number, each in enumerate(value)]
 
 
-class Either(Field):
+class Either(JsonField):
     """One of some words, or several values."""
 
     def __init__(self, help: str, word: Choice, several: Listed, **options: Any) -> None:
@@ -266,17 +268,17 @@ class Either(Field):
         self._word, self._several = word, several
 
     def check(self, name: str, value: Any) -> Any:
-        """See Field."""
+        """See JsonField."""
         return (self._several if isinstance(value, list) else self._word).check(name, value)
 
 
-class Record(Field):
+class RecordField(JsonField):
     """An object with known fields; one that is unknown is refused, since it would be without effect."""
 
     def __init__(
         self,
         help: str,
-        fields: Mapping[str, Field],
+        fields: Mapping[str, JsonField],
         one_of: tuple[str, ...] = (),
         needs: Mapping[str, str] | None = None,
         count_min: int = 0,
@@ -305,7 +307,7 @@ class Record(Field):
         return bool(self._required or self._one_of or self._count_min)
 
     def check(self, name: str, value: Any) -> dict[str, Any]:
-        """See Field."""
+        """See JsonField."""
         if not isinstance(value, dict):
             raise InvalidArgument(f"{name} is a JSON object, not {_shown(value)}")
         known = self.fields
@@ -344,7 +346,7 @@ class Record(Field):
         return InvalidArgument(f"unknown field {_shown(name)}: {advice}")
 
 
-NOTHING = Record("Nothing.", {})
+NOTHING = RecordField("Nothing.", {})
 
 
 def json_body(request: Request) -> Any:

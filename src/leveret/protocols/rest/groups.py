@@ -9,9 +9,9 @@ from leveret.core.membership import SESSION_MS, SESSION_MS_MAX, SESSION_MS_MIN
 from leveret.embedded.stream import Stream
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.http.tails import read
-from leveret.protocols.rest.fields import Choice, Field, Number, Numbered, Record, Schema, Text, Whole
+from leveret.protocols.rest.fields import Choice, JsonField, Number, Numbered, RecordField, Schema, Text, Whole
 from leveret.protocols.rest.leases import DONE
-from leveret.protocols.rest.operation import Answer, Call, Operation
+from leveret.protocols.rest.operation import Answer, Operation, RestCall
 from leveret.protocols.rest.queues import LIST_DEFAULT
 from leveret.protocols.rest.records import LIMITS, RECORDS, TIMESTAMP_S_MAX, answer, range_of
 from leveret.protocols.rest.shapes import SHORT_CHARS_MAX
@@ -21,11 +21,11 @@ LIST_MAX = 100
 PARTITION_DIGITS_MAX = 4
 
 
-def _groups(call: Call) -> ConsumerGroups:
-    return call.desk.guard.streams.groups
+def _groups(call: RestCall) -> ConsumerGroups:
+    return call.async_broker.runtime.streams.groups
 
 
-def _group(call: Call) -> ConsumerGroup:
+def _group(call: RestCall) -> ConsumerGroup:
     """The group that the path names. Under the lock."""
     return _groups(call).get(call.vhost, call.stream.name, call.request.parameters["group"])
 
@@ -61,24 +61,24 @@ def shown(group: ConsumerGroup, stream: Stream) -> dict[str, Any]:
 # Operators
 
 
-def list_groups(call: Call) -> Answer:
+def list_groups(call: RestCall) -> Answer:
     """The groups of a stream, by name."""
     stream, limit, after = call.stream, call.query.get("limit", LIST_DEFAULT), call.query.get("after", "")
-    with call.desk.guard:
+    with call.async_broker.runtime:
         found = [each for each in _groups(call).of(call.vhost, stream.name) if each.name > after]
         rows = [shown(each, stream) for each in found[:limit]]
     return json_response({"groups": rows, "next": rows[-1]["name"] if len(found) > limit else None})
 
 
-def get(call: Call) -> Answer:
+def get(call: RestCall) -> Answer:
     """One group."""
-    with call.desk.guard as core:
+    with call.async_broker.runtime as core:
         group = _group(call)
         group.expire(core.now_ms)
         return json_response(shown(group, call.stream))
 
 
-def declare(call: Call) -> Any:
+def declare(call: RestCall) -> Any:
     """Make a group; one that exists is no error."""
     stream, name = call.stream, call.request.parameters["group"]
 
@@ -87,10 +87,10 @@ def declare(call: Call) -> Any:
         group = _groups(call).declare(call.vhost, stream.name, name, stream.partitions)
         return json_response(shown(group, stream), 200 if known else 201)
 
-    return call.desk.change(make)
+    return call.async_broker.change(make)
 
 
-def reset(call: Call) -> Any:
+def reset(call: RestCall) -> Any:
     """Read on from elsewhere."""
     stream, body = call.stream, call.body
     target = body["to"] if "to" in body else round(body["timestamp"] * 1000)
@@ -98,23 +98,23 @@ def reset(call: Call) -> Any:
     def change(core: Core) -> Response:
         return json_response({"offsets": _told(_group(call).reset(stream.recorder, target))})
 
-    return call.desk.change(change)
+    return call.async_broker.change(change)
 
 
-def delete(call: Call) -> Any:
+def delete(call: RestCall) -> Any:
     """Forget a group."""
 
     def forget(core: Core) -> Response:
         _groups(call).delete(call.vhost, call.stream.name, call.request.parameters["group"], core.now_ms)
         return Response(204)
 
-    return call.desk.change(forget)
+    return call.async_broker.change(forget)
 
 
 # Members
 
 
-def join(call: Call) -> Any:
+def join(call: RestCall) -> Any:
     """Come in, or learn what to read after a change."""
     stream, body = call.stream, call.body
     session_ms = round(1000 * body.get("session_seconds", SESSION_MS / 1000))
@@ -127,24 +127,24 @@ def join(call: Call) -> Any:
         told = {"generation": generation, "partitions": list(partitions), "offsets": _told(offsets)}
         return json_response(told)
 
-    return call.desk.change(come)
+    return call.async_broker.change(come)
 
 
-def heartbeat(call: Call) -> Answer:
+def heartbeat(call: RestCall) -> Answer:
     """Give a sign of life."""
-    with call.desk.guard as core:
+    with call.async_broker.runtime as core:
         _group(call).heartbeat(call.body["member"], call.body["generation"], core.now_ms)
     return Response(204)
 
 
-def leave(call: Call) -> Answer:
+def leave(call: RestCall) -> Answer:
     """Go."""
-    with call.desk.guard as core:
+    with call.async_broker.runtime as core:
         _group(call).leave(call.body["member"], core.now_ms)
     return Response(204)
 
 
-def commit(call: Call) -> Any:
+def commit(call: RestCall) -> Any:
     """Note how far a member has read."""
     body = call.body
     offsets = _offsets(call.stream, body["offsets"])
@@ -153,26 +153,26 @@ def commit(call: Call) -> Any:
         _group(call).commit(body["member"], body["generation"], offsets, core.now_ms)
         return Response(204)
 
-    return call.desk.change(note)
+    return call.async_broker.change(note)
 
 
-async def poll(call: Call) -> Answer:
+async def poll(call: RestCall) -> Answer:
     """Read the partitions of a member; a sign of life."""
     stream, body = call.stream, call.body
     member, generation = body["member"], body["generation"]
     offsets = _offsets(stream, body["offsets"])
-    with call.desk.guard as core:
+    with call.async_broker.runtime as core:
         group = _group(call)
         group.heartbeat(member, generation, core.now_ms)
         group.membership.check_owner(member, generation, offsets, core.now_ms)
     wanted, wait_s = range_of(body, dict(offsets)), body.get("wait_seconds", 0)
-    found = await read(call.desk, stream, wanted, wait_s, call.identity.user)
+    found = await read(call.async_broker, stream, wanted, wait_s, call.identity.user)
     return await answer(call, found, body, offsets=_told(found.offsets))
 
 
 OFFSET = Whole("An offset.", 0, OFFSET_MAX)
 _MEMBER = Text("Who it is; of your own choice.", SHORT_CHARS_MAX, 1, required=True)
-_CURRENT: dict[str, Field] = {
+_CURRENT: dict[str, JsonField] = {
     "member": _MEMBER,
     "generation": Whole("What the answer to join said.", 0, OFFSET_MAX, required=True),
 }
@@ -205,7 +205,7 @@ OPERATIONS = (
         list_groups,
         "group.join",
         {200: ("Groups; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
-        query=Record(
+        query=RecordField(
             "Which ones.",
             {
                 "after": Text("Only names after this one.", SHORT_CHARS_MAX),
@@ -232,7 +232,7 @@ OPERATIONS = (
         reset,
         "group.change",
         {200: ("Where it reads on.", {"type": "object", "properties": {"offsets": _BY_PARTITION}})},
-        body=Record(
+        body=RecordField(
             "Where to.",
             {
                 "to": Choice("The oldest record, or after the newest one.", "earliest", "latest"),
@@ -262,7 +262,7 @@ OPERATIONS = (
                 },
             )
         },
-        body=Record(
+        body=RecordField(
             "Who.",
             {
                 "member": _MEMBER,
@@ -281,7 +281,7 @@ OPERATIONS = (
         heartbeat,
         "group.join",
         DONE,
-        body=Record("Who.", _CURRENT),
+        body=RecordField("Who.", _CURRENT),
     ),
     Operation(
         "POST",
@@ -290,7 +290,7 @@ OPERATIONS = (
         leave,
         "group.join",
         DONE,
-        body=Record("Who.", {"member": _MEMBER}),
+        body=RecordField("Who.", {"member": _MEMBER}),
     ),
     Operation(
         "POST",
@@ -299,7 +299,7 @@ OPERATIONS = (
         commit,
         "group.join",
         DONE,
-        body=Record("How far.", {**_CURRENT, "offsets": _OFFSETS}),
+        body=RecordField("How far.", {**_CURRENT, "offsets": _OFFSETS}),
     ),
     Operation(
         "POST",
@@ -317,6 +317,6 @@ OPERATIONS = (
                 },
             )
         },
-        body=Record("From where, and how much.", {**_CURRENT, "offsets": _OFFSETS, **LIMITS}),
+        body=RecordField("From where, and how much.", {**_CURRENT, "offsets": _OFFSETS, **LIMITS}),
     ),
 )

@@ -14,9 +14,9 @@ from leveret.embedded.message import Message, any_stored
 from leveret.embedded.queue import SETTLE, Queue
 from leveret.protocols.http.request import Refusal
 from leveret.protocols.http.response import Response, json_response
-from leveret.protocols.rest.fields import Listed, Number, Record, Text, Whole
+from leveret.protocols.rest.fields import Listed, Number, RecordField, Text, Whole
 from leveret.protocols.rest.messages import ENCODING
-from leveret.protocols.rest.operation import Answer, Call, Operation
+from leveret.protocols.rest.operation import Answer, Operation, RestCall
 from leveret.protocols.rest.shapes import SECONDS_MAX, SHORT_CHARS_MAX, TAKEN, iso_ms, taken
 from leveret.runtime.receipts import RECEIPT_CHARS
 
@@ -31,7 +31,7 @@ LEASE_S: float = OPTIONS["visibility_timeout"].default
 DONE = {204: ("Done, and on the disk.", None)}
 
 
-def dequeue(call: Call) -> Any:
+def dequeue(call: RestCall) -> Any:
     """Take messages, or wait for some."""
     body = call.body
     raw = body.get("encoding") == "base64"
@@ -39,7 +39,7 @@ def dequeue(call: Call) -> Any:
     def answer(messages: list[Message]) -> Response | list[Message]:
         return messages if any_stored(messages) else _answer(messages, raw)
 
-    found = call.desk.receive(
+    found = call.async_broker.receive(
         call.queue,
         answer,
         body.get("max_messages", 1),
@@ -51,18 +51,20 @@ def dequeue(call: Call) -> Any:
     return found if isinstance(found, Response) else _fetched(call, found, raw)
 
 
-def lease_s_of(call: Call) -> float | None:
+def lease_s_of(call: RestCall) -> float | None:
     """For how long messages are asked for; None: as the queue says. A client that is gone holds nothing for ever."""
     asked: float | None = call.body.get("visibility_timeout")
     return LEASE_S if asked is None and call.queue.anyway.policy.lease_ms is None else asked
 
 
-async def _fetched(call: Call, found: list[Message] | asyncio.Future[Response | list[Message]], raw: bool) -> Answer:
+async def _fetched(
+    call: RestCall, found: list[Message] | asyncio.Future[Response | list[Message]], raw: bool
+) -> Answer:
     """The answer to one who waited, or whose messages are large."""
     messages = found if isinstance(found, list) else await found
     if isinstance(messages, Response):
         return messages
-    return await call.desk.elsewhere(lambda: _answer(messages, raw))
+    return await call.async_broker.in_thread(lambda: _answer(messages, raw))
 
 
 def _answer(messages: list[Message], raw: bool) -> Response:
@@ -80,7 +82,7 @@ def done_with(queue: Queue, receipt: str) -> tuple[Held, int]:
     try:
         return leased(queue, receipt)
     except InvalidReceipt:
-        kept, (seq, _) = queue.guard.core.kept, queue.broker.receipts.read(queue.anyway.id, receipt)
+        kept, (seq, _) = queue.runtime.core.kept, queue.broker.receipts.read(queue.anyway.id, receipt)
         held = None if kept is None else kept(queue.core, seq)
         if held is None:
             raise
@@ -96,19 +98,19 @@ def check_id(queue: Queue, held: Held, message_id: str) -> None:
         raise InvalidReceipt("the receipt is of another message: use the one that came with it")
 
 
-def _settle(call: Call, verb: str, value: Any, answer: Response) -> Any:
+def _settle(call: RestCall, verb: str, value: Any, answer: Response) -> Any:
     """End or extend a lease; answer when that is on the disk."""
     queue, message_id = call.queue, call.request.parameters["message_id"]
-    with queue.guard as core:
+    with queue.runtime as core:
         find = leased if verb == "extend" else done_with
         held, lease = find(queue, call.body["receipt_handle"])
         check_id(queue, held, message_id)
         SETTLE[verb](core, queue.core, held, lease, value)
-        frame = queue.guard.commit()
-    return call.desk.when_durable(frame, answer)
+        commit_batch = queue.runtime.commit()
+    return call.async_broker.when_durable(commit_batch, answer)
 
 
-def acknowledge(call: Call) -> Any:
+def acknowledge(call: RestCall) -> Any:
     """Done with a message. Clients that cannot send a body with DELETE give the receipt in the query."""
     receipt = call.body.get("receipt_handle", call.query.get("receipt_handle"))
     if receipt is None:
@@ -117,41 +119,41 @@ def acknowledge(call: Call) -> Any:
     return _settle(call, "ack", None, Response(204))
 
 
-def nack(call: Call) -> Any:
+def nack(call: RestCall) -> Any:
     """Give a message back."""
     return _settle(call, "nack", call.body.get("delay_seconds"), Response(204))
 
 
-def reject(call: Call) -> Any:
+def reject(call: RestCall) -> Any:
     """Make a message a dead letter."""
     return _settle(call, "reject", None, Response(204))
 
 
-def change_visibility(call: Call) -> Any:
+def change_visibility(call: RestCall) -> Any:
     """Keep a message longer; 0 gives it back at once."""
     seconds = call.body["visibility_timeout"]
-    until_ms = call.desk.guard.clock.now_ms() + round(seconds * 1000)
+    until_ms = call.async_broker.runtime.clock.now_ms() + round(seconds * 1000)
     told = {"message_id": call.request.parameters["message_id"], "visible_until": iso_ms(until_ms)}
     return _settle(call, "extend" if seconds else "nack", seconds, json_response(told))
 
 
-def acknowledge_many(call: Call) -> Any:
+def acknowledge_many(call: RestCall) -> Any:
     """Done with many messages; those whose lease had ended are named."""
     queue = call.queue
     failed = []
-    with queue.guard as core:
+    with queue.runtime as core:
         for receipt in call.body["receipt_handles"]:
             try:
                 held, lease = done_with(queue, receipt)
                 SETTLE["ack"](core, queue.core, held, lease, None)
             except LeveretError as error:
                 failed.append({"receipt_handle": receipt, "detail": str(error)})
-        frame = queue.guard.commit()
+        commit_batch = queue.runtime.commit()
     count = len(call.body["receipt_handles"]) - len(failed)
-    return call.desk.when_durable(frame, json_response({"acknowledged": count, "failed": failed}))
+    return call.async_broker.when_durable(commit_batch, json_response({"acknowledged": count, "failed": failed}))
 
 
-_RECEIPT_ONLY = Record("Which delivery.", {"receipt_handle": RECEIPT})
+_RECEIPT_ONLY = RecordField("Which delivery.", {"receipt_handle": RECEIPT})
 _OPTIONAL = Text(RECEIPT.schema["description"], 2 * RECEIPT_CHARS, 1)
 OPERATIONS = (
     Operation(
@@ -170,7 +172,7 @@ OPERATIONS = (
                 },
             )
         },
-        body=Record(
+        body=RecordField(
             "How many, and for how long.",
             {
                 "max_messages": Whole("How many at most; default: 1.", 1, DEQUEUE_MAX),
@@ -192,8 +194,8 @@ OPERATIONS = (
         acknowledge,
         "queue.settle",
         DONE,
-        body=Record("Which delivery.", {"receipt_handle": _OPTIONAL}),
-        query=Record("The same.", {"receipt_handle": _OPTIONAL}),
+        body=RecordField("Which delivery.", {"receipt_handle": _OPTIONAL}),
+        query=RecordField("The same.", {"receipt_handle": _OPTIONAL}),
     ),
     Operation(
         "PATCH",
@@ -202,7 +204,7 @@ OPERATIONS = (
         change_visibility,
         "queue.settle",
         {200: ("Until when it is kept.", {"type": "object"})},
-        body=Record(
+        body=RecordField(
             "Which delivery, and for how long.",
             {
                 "receipt_handle": RECEIPT,
@@ -219,7 +221,7 @@ OPERATIONS = (
         nack,
         "queue.settle",
         DONE,
-        body=Record("Which delivery.", {"receipt_handle": RECEIPT, "delay_seconds": SECONDS}),
+        body=RecordField("Which delivery.", {"receipt_handle": RECEIPT, "delay_seconds": SECONDS}),
     ),
     Operation(
         "POST",
@@ -237,7 +239,7 @@ OPERATIONS = (
         acknowledge_many,
         "queue.settle",
         {200: ("Those that were still leased are done.", {"type": "object"})},
-        body=Record(
+        body=RecordField(
             "Which deliveries.",
             {
                 "receipt_handles": Listed(

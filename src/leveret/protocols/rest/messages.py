@@ -7,8 +7,18 @@ from leveret.embedded.outgoing import NAME_CHARS_MAX
 from leveret.embedded.queue import Queue
 from leveret.protocols.http.async_broker import ANSWER_BYTES_MAX
 from leveret.protocols.http.response import Response, json_response
-from leveret.protocols.rest.fields import Choice, Field, JsonText, Listed, Number, Record, Table, Text, Whole
-from leveret.protocols.rest.operation import Answer, Call, Operation
+from leveret.protocols.rest.fields import (
+    Choice,
+    JsonField,
+    JsonText,
+    Listed,
+    Number,
+    RecordField,
+    TableField,
+    Text,
+    Whole,
+)
+from leveret.protocols.rest.operation import Answer, Operation, RestCall
 from leveret.protocols.rest.shapes import (
     ENQUEUED,
     LOOKED_AT,
@@ -25,16 +35,16 @@ BATCH_MAX = 1_000
 BROWSE_MAX = 1_000
 BROWSE_DEFAULT = 100
 _TRACE = "The trace that the message belongs to, unless its own headers say so (W3C Trace Context)."
-KEY_HELP: dict[str, Field] = {
+KEY_HELP: dict[str, JsonField] = {
     "Idempotency-Key": Text(
         "A repeated request with the same key sends nothing and gets the same message_id.", NAME_CHARS_MAX, 1
     ),
-    "traceparent": Field(_TRACE, type="string"),
-    "tracestate": Field("What goes with it.", type="string"),
+    "traceparent": JsonField(_TRACE, type="string"),
+    "tracestate": JsonField("What goes with it.", type="string"),
 }
 FULL = "the queue is at its limit: let consumers work, or raise max_length"
 
-CONDITIONS: dict[str, Field] = {
+CONDITIONS: dict[str, JsonField] = {
     "contains": Text("Only with this text in the body.", 4_096),
     "since": Number("Only sent at this time or later: seconds since 1970.", 0, 1e11),
     "until": Number("Only sent before this time.", 0, 1e11),
@@ -43,12 +53,12 @@ CONDITIONS: dict[str, Field] = {
     "group": Text("Only of this group.", 1_024),
     "routing_key": Text("Only with this routing key.", SHORT_CHARS_MAX),
 }
-HEADERS = Table("Only with these headers; null: whatever their value.", 32)
+HEADERS = TableField("Only with these headers; null: whatever their value.", 32)
 
 
 def _sent(queue: Queue, body: dict[str, Any], message_id: str) -> dict[str, Any]:
     """What is told of a message that was sent."""
-    now_ms = queue.guard.core.now_ms
+    now_ms = queue.runtime.core.now_ms
     delay_s = body.get("delay_seconds")
     delay_ms = queue.anyway.policy.delay_ms if delay_s is None else round(delay_s * 1000)
     enqueued_at = iso_ms(now_ms)
@@ -61,15 +71,15 @@ def _sent(queue: Queue, body: dict[str, Any], message_id: str) -> dict[str, Any]
     }
 
 
-def enqueue(call: Call) -> Any:
+def enqueue(call: RestCall) -> Any:
     """Send a message."""
     queue, body = call.queue, call.body
     call.check_user_id(body)
     message = outgoing(body, idempotency_key(call.request, queue), trace_context(call.request))
-    return call.desk.send(queue, message, lambda sent: json_response(_sent(queue, body, sent), 201))
+    return call.async_broker.send(queue, message, lambda sent: json_response(_sent(queue, body, sent), 201))
 
 
-def enqueue_many(call: Call) -> Any:
+def enqueue_many(call: RestCall) -> Any:
     """Send many messages in one commit."""
     queue, bodies = call.queue, call.body["messages"]
     call.check_user_id(*bodies)
@@ -86,10 +96,10 @@ def enqueue_many(call: Call) -> Any:
         ]
         return json_response({"messages": rows, "failed": sent.count(None)}, 201)
 
-    return call.desk.send_many(queue, messages, answer)
+    return call.async_broker.send_many(queue, messages, answer)
 
 
-async def browse(call: Call) -> Answer:
+async def browse(call: RestCall) -> Answer:
     """Look at messages."""
     query = dict(call.query)
     raw = query.pop("encoding", None) == "base64"
@@ -134,7 +144,7 @@ OPERATIONS = (
                 },
             )
         },
-        body=Record("Messages.", {"messages": Listed("Messages.", MESSAGE, BATCH_MAX, required=True)}),
+        body=RecordField("Messages.", {"messages": Listed("Messages.", MESSAGE, BATCH_MAX, required=True)}),
         headers=KEY_HELP,
         keyed=True,
     ),
@@ -150,7 +160,7 @@ OPERATIONS = (
                 {"type": "object", "properties": {"messages": {"type": "array", "items": LOOKED_AT}}},
             )
         },
-        query=Record(
+        query=RecordField(
             "Which messages.",
             {
                 "limit": Whole(f"How many; default: {BROWSE_DEFAULT}.", 1, BROWSE_MAX),

@@ -6,10 +6,10 @@ from typing import Any
 from leveret.core.errors import InvalidArgument, MessageNotFound
 from leveret.protocols.http.async_broker import ANSWER_BYTES_MAX
 from leveret.protocols.http.response import Response, json_response
-from leveret.protocols.rest.fields import Field, Flag, Listed, Name, Number, Record, Text, Whole
+from leveret.protocols.rest.fields import Flag, JsonField, Listed, Name, Number, RecordField, Text, Whole
 from leveret.protocols.rest.leases import DONE
 from leveret.protocols.rest.messages import BROWSE_DEFAULT, BROWSE_MAX, CONDITIONS, ENCODING, HEADERS
-from leveret.protocols.rest.operation import ID_CHARS_MAX, Answer, Call, Operation
+from leveret.protocols.rest.operation import ID_CHARS_MAX, Answer, Operation, RestCall
 from leveret.protocols.rest.shapes import LOOKED_AT, looked_at
 from leveret.runtime.conditions import filter_of
 from leveret.runtime.redrive import Redrive
@@ -19,7 +19,7 @@ REDRIVEN_MAX = 10_000_000
 SEQ_MAX = (1 << 63) - 1
 
 
-async def scheduled(call: Call) -> Answer:
+async def scheduled(call: RestCall) -> Answer:
     """Messages whose delay has not ended."""
     queue, raw = call.queue, call.query.get("encoding") == "base64"
     limit = call.query.get("limit", BROWSE_DEFAULT)
@@ -31,15 +31,15 @@ async def scheduled(call: Call) -> Answer:
     return json_response({"messages": await call.scans.run(look)})
 
 
-async def cancel(call: Call) -> Answer:
+async def cancel(call: RestCall) -> Answer:
     """Remove a scheduled message."""
     queue, message_id = call.queue, call.request.parameters["message_id"]
-    if not await call.desk.elsewhere(lambda: queue.cancel(message_id)):
+    if not await call.async_broker.in_thread(lambda: queue.cancel(message_id)):
         raise MessageNotFound(f"no message {message_id} is scheduled in queue '{queue.name}': it may be ready already")
     return Response(204)
 
 
-async def redrive(call: Call) -> Answer:
+async def redrive(call: RestCall) -> Answer:
     """Move messages."""
     body = call.body
     to, rate, limit = body.get("to"), body.get("rate_per_second"), body.get("limit")
@@ -55,7 +55,7 @@ async def redrive(call: Call) -> Answer:
         return call.allows("queue.redrive", {**call.names, "destination_queue": name})
 
     chosen = filter_of(queue.tag, conditions)
-    redrive = Redrive(queue.guard, queue.core, to, chosen, limit, rate, dry_run, redrives_to)
+    redrive = Redrive(queue.runtime, queue.core, to, chosen, limit, rate, dry_run, redrives_to)
     return json_response(asdict(await call.scans.run(lambda: redrive.run(None))))
 
 
@@ -67,7 +67,7 @@ def conditions_of(body: dict[str, Any]) -> dict[str, Any]:
     return conditions
 
 
-async def discard(call: Call) -> Answer:
+async def discard(call: RestCall) -> Answer:
     """Remove messages."""
     queue, conditions, body = call.queue, conditions_of(call.body), call.body
     limit, dry_run = body.get("limit"), body.get("dry_run", False)
@@ -77,15 +77,15 @@ async def discard(call: Call) -> Answer:
 
 LIMIT = Whole("How many at most.", 1, REDRIVEN_MAX)
 DRY_RUN = Flag("Only count.")
-_CONDITIONS: dict[str, Field] = {
+_CONDITIONS: dict[str, JsonField] = {
     **CONDITIONS,
     "headers": HEADERS,
     "message_ids": Listed("Only these.", Text("An id.", ID_CHARS_MAX, 1), 1_000),
     "numbers": Listed("As Spark has them in `offset`.", Whole("A number.", 1, SEQ_MAX), 1_000),
 }
 _FILTER_HELP = "Conditions, all of which a message must meet."
-FILTER = Record(_FILTER_HELP, _CONDITIONS)
-DISCARD_FILTER = Record(_FILTER_HELP, _CONDITIONS, count_min=1, required=True)
+FILTER = RecordField(_FILTER_HELP, _CONDITIONS)
+DISCARD_FILTER = RecordField(_FILTER_HELP, _CONDITIONS, count_min=1, required=True)
 OPERATIONS = (
     Operation(
         "GET",
@@ -94,7 +94,9 @@ OPERATIONS = (
         scheduled,
         "queue.browse",
         {200: ("Messages.", {"type": "object", "properties": {"messages": {"type": "array", "items": LOOKED_AT}}})},
-        query=Record("How many.", {"limit": Whole(f"Default: {BROWSE_DEFAULT}.", 1, BROWSE_MAX), "encoding": ENCODING}),
+        query=RecordField(
+            "How many.", {"limit": Whole(f"Default: {BROWSE_DEFAULT}.", 1, BROWSE_MAX), "encoding": ENCODING}
+        ),
     ),
     Operation(
         "DELETE",
@@ -112,7 +114,7 @@ OPERATIONS = (
         redrive,
         "queue.redrive",
         {200: ("How many matched, were moved, and could not be moved.", {"type": "object"})},
-        body=Record(
+        body=RecordField(
             "Which ones, where to, and how fast.",
             {
                 "to": Name("The queue that they are moved to."),
@@ -133,7 +135,7 @@ OPERATIONS = (
         discard,
         "queue.discard",
         {200: ("How many met them.", {"type": "object"})},
-        body=Record("Which ones.", {"limit": LIMIT, "dry_run": DRY_RUN, "filter": DISCARD_FILTER}),
+        body=RecordField("Which ones.", {"limit": LIMIT, "dry_run": DRY_RUN, "filter": DISCARD_FILTER}),
         audited=True,
         bulk=True,
     ),

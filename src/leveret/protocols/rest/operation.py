@@ -13,10 +13,10 @@ from leveret.embedded.stream import Stream as EmbeddedStream
 from leveret.ingest.sinks import Sinks
 from leveret.ingest.staging import PART, PIECES_MAX
 from leveret.observability.audit import Audit
-from leveret.protocols.http.async_broker import Desk
+from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.request import Request
-from leveret.protocols.http.response import Response, Stream
-from leveret.protocols.rest.fields import Field, Name, Pattern, Record, Text, Whole
+from leveret.protocols.http.response import Response, Streamed
+from leveret.protocols.rest.fields import JsonField, Name, PatternText, RecordField, Text, Whole
 from leveret.security.access import Access
 from leveret.security.authorisation import OPERATIONS as RULES
 from leveret.security.authorisation import Role, Rule, allowed, authorise, check_user_id
@@ -31,12 +31,12 @@ TOPIC = "topic"
 USER_ID = "userId"  # among the attributes of a message
 
 
-def part_name(**options: Any) -> Field:
+def part_name(**options: Any) -> JsonField:
     """The name of a part of a batch, in a path or in a body."""
-    return Pattern("The name of a part.", PART, "1 to 64 letters, digits, _ and -", PART_CHARS_MAX, **options)
+    return PatternText("The name of a part.", PART, "1 to 64 letters, digits, _ and -", PART_CHARS_MAX, **options)
 
 
-PATH_FIELDS: dict[str, Field] = {
+PATH_FIELDS: dict[str, JsonField] = {
     "queue": Name("The queue."),
     "exchange": Name("The exchange."),
     "stream": Name("The stream."),
@@ -51,8 +51,8 @@ PATH_FIELDS: dict[str, Field] = {
 VHOST_FIELD = Name("The virtual host that the names are in.", default=VHOST)
 
 T = TypeVar("T")
-Answer = Response | Stream
-Run = Callable[["Call"], Answer | Awaitable[Answer]]
+Answer = Response | Streamed
+Run = Callable[["RestCall"], Answer | Awaitable[Answer]]
 
 
 ROLES: dict[str, Role] = {"queue": "queue", "stream": "queue", "exchange": "exchange"}
@@ -69,9 +69,9 @@ class Operation(NamedTuple):
     name: str
     """Its name in the table of rights, security/authorisation.py."""
     answers: Mapping[int, tuple[str, Mapping[str, Any] | None]]
-    body: Record | None = None
-    query: Record | None = None
-    headers: Mapping[str, Field] = {}
+    body: RecordField | None = None
+    query: RecordField | None = None
+    headers: Mapping[str, JsonField] = {}
     audited: bool = False
     bulk: bool = False
     """Whether the audit log says which messages were meant, and how many there were."""
@@ -89,9 +89,9 @@ class Operation(NamedTuple):
 class Scans:
     """Work that looks at a whole queue, in threads of which there are few: a bounded number at the same time."""
 
-    def __init__(self, desk: Desk, at_once_max: int = SCANS_MAX) -> None:
+    def __init__(self, async_broker: AsyncBroker, at_once_max: int = SCANS_MAX) -> None:
         """Nothing is looked at yet."""
-        self._desk = desk
+        self._async_broker = async_broker
         self._at_once_max = at_once_max
         self._running = 0
 
@@ -100,7 +100,7 @@ class Scans:
         if self._running >= self._at_once_max:
             raise TooMany(f"{self._at_once_max} requests look through queues, which is the limit: try again later")
         self._running += 1
-        work = self._desk.elsewhere(function)
+        work = self._async_broker.in_thread(function)
         work.add_done_callback(self._done)
         # A client that goes does not end the work in the thread: it counts until it is done.
         return await asyncio.shield(work)
@@ -111,14 +111,14 @@ class Scans:
             work.exception()  # the client may have gone
 
 
-class Call:
+class RestCall:
     """One request as operations see it."""
 
     __slots__ = (
         "access",
+        "async_broker",
         "audit",
         "body",
-        "desk",
         "identity",
         "parameters",
         "query",
@@ -130,7 +130,7 @@ class Call:
 
     def __init__(
         self,
-        desk: Desk,
+        async_broker: AsyncBroker,
         access: Access,
         audit: Audit | None,
         scans: Scans,
@@ -139,7 +139,7 @@ class Call:
         identity: Identity,
     ) -> None:
         """A request whose body and query are still to be read."""
-        self.desk = desk
+        self.async_broker = async_broker
         self.access = access
         self.audit = audit
         self.scans = scans
@@ -169,7 +169,7 @@ class Call:
     @property
     def queue(self) -> Queue:
         """The queue that the path names."""
-        queue = self.desk.queue(self.request.parameters["queue"], self.vhost)
+        queue = self.async_broker.queue(self.request.parameters["queue"], self.vhost)
         if queue.anyway.owner is not None:
             raise ResourceLocked(f"queue '{queue.name}' belongs to one connection of AMQP: use another one")
         return queue
@@ -183,11 +183,11 @@ class Call:
     def stream(self) -> EmbeddedStream:
         """The stream that the path names."""
         name = self.request.parameters["stream"]
-        # Without the lock, as Desk.queue: one look into a dictionary.
-        found = self.desk.guard.core.topology.vhost(self.vhost).queues.get(name)
+        # Without the lock, as AsyncBroker.queue: one look into a dictionary.
+        found = self.async_broker.runtime.core.topology.vhost(self.vhost).queues.get(name)
         if found is None or found.recorder is None:
             raise QueueNotFound(f"no stream '{name}' in vhost '{self.vhost}': create it first")
-        return EmbeddedStream(self.desk.broker, found)
+        return EmbeddedStream(self.async_broker.broker, found)
 
     @property
     def names(self) -> dict[Role, str]:
@@ -214,6 +214,6 @@ class Call:
 
     def is_topic(self, exchange: str) -> bool:
         """Whether routing keys of an exchange have permissions of their own."""
-        with self.desk.guard as core:
+        with self.async_broker.runtime as core:
             found = core.topology.vhost(self.vhost).exchanges.get(exchange)
             return found is not None and found.type == TOPIC

@@ -7,19 +7,19 @@ from leveret.core.names import PROCESSED_SUFFIX
 from leveret.embedded.processed import Processed
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.response import Response, json_response
-from leveret.protocols.rest.fields import Record, Text
+from leveret.protocols.rest.fields import RecordField, Text
 from leveret.protocols.rest.leases import DONE, RECEIPT, check_id, done_with
-from leveret.protocols.rest.operation import Answer, Call, Operation
+from leveret.protocols.rest.operation import Answer, Operation, RestCall
 from leveret.protocols.rest.shapes import SHORT_CHARS_MAX
 
 WORKER = Text("Whose memory it is.", SHORT_CHARS_MAX, 1, required=True)
 
 
-def _memory(call: Call, name: str) -> Processed:
+def _memory(call: RestCall, name: str) -> Processed:
     """What the workers of that name have done."""
     queue = call.queue
     try:
-        memory = call.desk.queue(queue.name + PROCESSED_SUFFIX, call.vhost)
+        memory = call.async_broker.queue(queue.name + PROCESSED_SUFFIX, call.vhost)
     except QueueNotFound:
         raise QueueNotFound(
             f"workers have no memory here: make the queue '{queue.name}{PROCESSED_SUFFIX}' first"
@@ -27,18 +27,20 @@ def _memory(call: Call, name: str) -> Processed:
     return Processed(queue, memory, name)
 
 
-def is_processed(call: Call) -> Answer:
+def is_processed(call: RestCall) -> Answer:
     """Whether a worker has handled a message."""
     known = _memory(call, call.query["worker"]).knows(call.request.parameters["message_id"])
     return json_response({"processed": known})
 
 
-def finish(call: Call) -> Any:
-    """Remember that a message was handled and acknowledge it, in one frame; remember it also if its lease has ended."""
+def finish(call: RestCall) -> Any:
+    """Remember that a message was handled and acknowledge it, in one commit batch; remember it also if its lease
+    has ended.
+    """
     queue, message_id, receipt = call.queue, call.request.parameters["message_id"], call.body["receipt_handle"]
     memory = _memory(call, call.body["worker"])
     answer = Response(204)
-    with queue.guard as core:
+    with queue.runtime as core:
         seq, _ = queue.broker.receipts.read(queue.anyway.id, receipt)
         memory.remember(core, message_id, seq)
         try:
@@ -47,8 +49,8 @@ def finish(call: Call) -> Any:
             queue.core.ack(held, lease)
         except InvalidReceipt as error:
             answer = problem(error)
-        frame = queue.guard.commit()
-    return call.desk.when_durable(frame, answer)
+        commit_batch = queue.runtime.commit()
+    return call.async_broker.when_durable(commit_batch, answer)
 
 
 OPERATIONS = (
@@ -59,7 +61,7 @@ OPERATIONS = (
         is_processed,
         "queue.settle",
         {200: ("Whether it was.", {"type": "object"})},
-        query=Record("Whose memory.", {"worker": WORKER}),
+        query=RecordField("Whose memory.", {"worker": WORKER}),
     ),
     Operation(
         "POST",
@@ -68,6 +70,6 @@ OPERATIONS = (
         finish,
         "queue.settle",
         DONE,
-        body=Record("Which delivery, and who handled it.", {"receipt_handle": RECEIPT, "worker": WORKER}),
+        body=RecordField("Which delivery, and who handled it.", {"receipt_handle": RECEIPT, "worker": WORKER}),
     ),
 )

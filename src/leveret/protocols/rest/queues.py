@@ -20,19 +20,19 @@ from leveret.protocols.rest.fields import (
     NOTHING,
     Choice,
     Either,
-    Field,
     Flag,
+    JsonField,
     Listed,
     Name,
     Number,
-    Pattern,
-    Record,
-    Table,
+    PatternText,
+    RecordField,
+    TableField,
     Text,
     Whole,
 )
 from leveret.protocols.rest.leases import DONE
-from leveret.protocols.rest.operation import Answer, Call, Operation
+from leveret.protocols.rest.operation import Answer, Operation, RestCall
 from leveret.protocols.rest.shapes import PRIORITY_MAX, SECONDS_MAX, SHORT_CHARS_MAX, iso
 from leveret.security.authorisation import Role
 
@@ -62,7 +62,7 @@ def _word(help: str, *words: str) -> Choice:
     return field
 
 
-SETTINGS: dict[str, Field] = {
+SETTINGS: dict[str, JsonField] = {
     "visibility_timeout": _seconds("visibility_timeout", "How long a message is taken for; default: 30."),
     "max_retries": _count(
         "max_retries", "How often a message is handed out before it is a dead letter; 3 if there is dead_letter."
@@ -90,7 +90,7 @@ SETTINGS: dict[str, Field] = {
     "content_dedup": Flag("Whether equal bodies are the same message.", nullable=True),
     "groups": _word("What groups do.", "off", "fifo", "fair"),
     "max_message_size": _count("max_message_size", "Largest body in bytes."),
-    "display_name": Pattern(
+    "display_name": PatternText(
         "What people call it.", _SHOWN, "has no control characters", DISPLAY_NAME_CHARS_MAX, nullable=True
     ),
     "single_active_consumer": Flag("Whether only one consumer of AMQP gets messages.", nullable=True),
@@ -119,9 +119,9 @@ def shown(queue: ManagedQueue) -> dict[str, Any]:
     }
 
 
-def _one(call: Call, status: int = 200) -> Response:
+def _one(call: RestCall, status: int = 200) -> Response:
     queue = call.queue
-    with queue.guard:
+    with queue.runtime:
         return json_response(shown(queue), status, (("ETag", etag(queue)),))
 
 
@@ -131,25 +131,25 @@ def etag(queue: ManagedQueue) -> str:
     return f'"{blake2b(told.encode(), digest_size=8).hexdigest()}"'
 
 
-def list_all(call: Call) -> Answer:
+def list_all(call: RestCall) -> Answer:
     """The queues that the caller may use, by name."""
     limit, after, prefix = (
         call.query.get("limit", LIST_DEFAULT),
         call.query.get("after", ""),
         call.query.get("prefix", ""),
     )
-    with call.desk.guard as core:
-        home = core.topology.vhost(call.vhost)
+    with call.async_broker.runtime as core:
+        virtual_host = core.topology.vhost(call.vhost)
         rows: list[dict[str, Any]] = []
-        for name in home.queue_names.after(after, prefix):
-            if home.queues[name].owner is None and call.allows("queue.see", {"queue": name}):
+        for name in virtual_host.queue_names.after(after, prefix):
+            if virtual_host.queues[name].owner is None and call.allows("queue.see", {"queue": name}):
                 if len(rows) == limit:
                     return json_response({"queues": rows, "next": rows[-1]["name"]})
-                rows.append(shown(ManagedQueue(call.desk.broker, home.queues[name])))
+                rows.append(shown(ManagedQueue(call.async_broker.broker, virtual_host.queues[name])))
     return json_response({"queues": rows, "next": None})
 
 
-async def declare(call: Call) -> Answer:
+async def declare(call: RestCall) -> Answer:
     """Make a queue; one that exists with these settings is no error."""
     name, body = call.request.parameters["queue"], dict(call.body)
     durable, arguments = body.pop("durable", True), decode_table("arguments", body.pop("arguments", {}))
@@ -157,26 +157,26 @@ async def declare(call: Call) -> Answer:
     if isinstance(exchange, str):
         names["dead_letter_exchange"] = exchange
     _authorise_settings(call, "queue.declare", names, body.get("dead_letter"))
-    with call.desk.guard as core:
+    with call.async_broker.runtime as core:
         known = name in core.topology.vhost(call.vhost).queues
         if not known:
             check_room(call, len(core.topology.vhost(call.vhost).queues))
     options = body if known or call.query.get("defaults") == "none" else {**DEFAULTS, **body}
-    broker = call.desk.broker
-    await call.desk.elsewhere(
+    broker = call.async_broker.broker
+    await call.async_broker.in_thread(
         lambda: broker.queue(name, durable=durable, arguments=arguments, vhost=call.vhost, **options)
     )
     return _one(call, 200 if known else 201)
 
 
-def check_room(call: Call, count: int) -> None:
+def check_room(call: RestCall, count: int) -> None:
     """Refuse one more queue than there may be."""
     most = call.access.vhost_limits(call.vhost).queues_max
     if most is not None and count >= most:
         raise TooMany(f"vhost '{call.vhost}' has {most} queues, which is its limit: delete some, or raise it")
 
 
-def _authorise_settings(call: Call, operation: str, names: dict[Role, str], dead_letter: str | None) -> None:
+def _authorise_settings(call: RestCall, operation: str, names: dict[Role, str], dead_letter: str | None) -> None:
     """Refuse a dead-letter queue that the caller may not declare, or send messages of this queue to."""
     if dead_letter is not None:
         call.authorise("queue.declare", {"queue": dead_letter})
@@ -195,7 +195,7 @@ def _dead_letter_target(queue: ManagedQueue, options: dict[str, Any]) -> dict[Ro
     return {"dead_letter_queue": policy.dead_letter_routing_key or queue.name}
 
 
-async def update(call: Call) -> Answer:
+async def update(call: RestCall) -> Answer:
     """Change the settings of a queue; those that are not named stay."""
     queue, options = call.queue, call.body
     names = {**call.names, **_dead_letter_target(queue, options)}
@@ -205,43 +205,45 @@ async def update(call: Call) -> Answer:
         raise Refusal(412, "the queue has other settings by now: look at it again")
     dead_letter = options.get("dead_letter")
     if dead_letter is not None:
-        await call.desk.elsewhere(lambda: call.desk.broker.queue(dead_letter, vhost=call.vhost))
-    changed = call.desk.change(lambda core: core.change_queue(queue.core, changed_arguments(queue.arguments, options)))
+        await call.async_broker.in_thread(lambda: call.async_broker.broker.queue(dead_letter, vhost=call.vhost))
+    changed = call.async_broker.change(
+        lambda core: core.change_queue(queue.core, changed_arguments(queue.arguments, options))
+    )
     if isinstance(changed, Awaitable):
         await changed
     return _one(call)
 
 
-def get(call: Call) -> Answer:
+def get(call: RestCall) -> Answer:
     """One queue."""
     return _one(call)
 
 
-async def delete(call: Call) -> Answer:
+async def delete(call: RestCall) -> Answer:
     """Delete a queue."""
     queue = call.queue
-    count = await call.desk.elsewhere(lambda: queue.delete(**call.query))
+    count = await call.async_broker.in_thread(lambda: queue.delete(**call.query))
     return json_response({"deleted": count})
 
 
-async def purge(call: Call) -> Answer:
+async def purge(call: RestCall) -> Answer:
     """Remove what is ready."""
-    return json_response({"purged": await call.desk.elsewhere(call.queue.purge)})
+    return json_response({"purged": await call.async_broker.in_thread(call.queue.purge)})
 
 
-async def pause(call: Call) -> Answer:
+async def pause(call: RestCall) -> Answer:
     """Hand nothing out."""
-    await call.desk.elsewhere(call.queue.pause)
+    await call.async_broker.in_thread(call.queue.pause)
     return Response(204)
 
 
-async def resume(call: Call) -> Answer:
+async def resume(call: RestCall) -> Answer:
     """Hand messages out again."""
-    await call.desk.elsewhere(call.queue.resume)
+    await call.async_broker.in_thread(call.queue.resume)
     return Response(204)
 
 
-def stats(call: Call) -> Answer:
+def stats(call: RestCall) -> Answer:
     """The figures of a queue."""
     queue = call.queue
     figures = asdict(queue.stats())
@@ -264,23 +266,23 @@ def stats(call: Call) -> Answer:
     )
 
 
-def _dead_letters(call: Call, queue: ManagedQueue) -> int | None:
+def _dead_letters(call: RestCall, queue: ManagedQueue) -> int | None:
     """How many messages wait where the dead letters of a queue go; None if the caller may not read all of them."""
     policy = queue.anyway.policy
     if policy.dead_letter_exchange is None:
         return 0
-    with queue.guard as core:
-        home = core.topology.vhost(queue.anyway.vhost)
+    with queue.runtime as core:
+        virtual_host = core.topology.vhost(queue.anyway.vhost)
         key = policy.dead_letter_routing_key or queue.name
-        if policy.dead_letter_exchange not in home.exchanges:
+        if policy.dead_letter_exchange not in virtual_host.exchanges:
             return 0
-        targets: list[CoreQueue] = home.route(policy.dead_letter_exchange, [key], None, None)
+        targets: list[CoreQueue] = virtual_host.route(policy.dead_letter_exchange, [key], None, None)
     if not all(call.allows("queue.look", {"queue": each.name}) for each in targets):
         return None
     return sum(each.depth for each in targets)
 
 
-PAGE = Record(
+PAGE = RecordField(
     "Which ones.",
     {
         "prefix": Text("Only names that begin with this.", SHORT_CHARS_MAX),
@@ -318,15 +320,17 @@ OPERATIONS = (
         declare,
         "queue.declare",
         {201: ("It is made.", _QUEUE), 200: ("It is there with these settings.", _QUEUE)},
-        body=Record(
+        body=RecordField(
             "Its settings; null is none, also where there is a default.",
             {
                 **SETTINGS,
                 "durable": Flag("Whether it survives a restart; default: true."),
-                "arguments": Table("Arguments of AMQP, for what has no setting.", ARGUMENTS_MAX),
+                "arguments": TableField("Arguments of AMQP, for what has no setting.", ARGUMENTS_MAX),
             },
         ),
-        query=Record("How it begins.", {"defaults": Choice("none: max_priority and dedup_window have none.", "none")}),
+        query=RecordField(
+            "How it begins.", {"defaults": Choice("none: max_priority and dedup_window have none.", "none")}
+        ),
         audited=True,
     ),
     Operation(
@@ -336,8 +340,8 @@ OPERATIONS = (
         update,
         "queue.update",
         {200: ("It has these settings from now on.", _QUEUE), 412: ("Another client changed it first.", None)},
-        body=Record("The settings that change; null: none.", SETTINGS),
-        headers={"If-Match": Field("The ETag of the settings that are meant to be changed.", type="string")},
+        body=RecordField("The settings that change; null: none.", SETTINGS),
+        headers={"If-Match": JsonField("The ETag of the settings that are meant to be changed.", type="string")},
         audited=True,
     ),
     Operation("GET", "/queues/{queue}", "Look at a queue", get, "queue.look", {200: ("The queue.", _QUEUE)}),
@@ -348,7 +352,7 @@ OPERATIONS = (
         delete,
         "queue.delete",
         {200: ("How many messages were ready.", _COUNT)},
-        query=Record(
+        query=RecordField(
             "Only if.",
             {"if_unused": Flag("Only without consumers."), "if_empty": Flag("Only if nothing is ready.")},
         ),

@@ -8,15 +8,15 @@ from leveret.core.arguments import PARTITIONS_MAX
 from leveret.core.consumer_groups import OFFSET_MAX
 from leveret.core.errors import InvalidArgument
 from leveret.core.jsonable import decode_table, encode
-from leveret.embedded.outgoing import Prepared
+from leveret.embedded.outgoing import PreparedMessage
 from leveret.embedded.records import Place, StreamRecord
 from leveret.embedded.stream import Appended, Stream
 from leveret.protocols.http.response import Response, json_response
-from leveret.protocols.http.tails import Found, Range, read
-from leveret.protocols.rest.fields import Field, Flag, Listed, Number, Pattern, Record, Schema, Text, Whole
+from leveret.protocols.http.tails import TailRange, TailRecords, read
+from leveret.protocols.rest.fields import Flag, JsonField, Listed, Number, PatternText, RecordField, Schema, Text, Whole
 from leveret.protocols.rest.leases import WAIT_S_MAX
 from leveret.protocols.rest.messages import BATCH_MAX, ENCODING
-from leveret.protocols.rest.operation import Answer, Call, Operation
+from leveret.protocols.rest.operation import Answer, Operation, RestCall
 from leveret.protocols.rest.shapes import (
     BODIES,
     MESSAGE_FIELDS,
@@ -39,7 +39,7 @@ FILTERS_CHARS_MAX = FILTERS_MAX * (SHORT_CHARS_MAX + 1)
 OFFSET = re.compile("first|last|next|[0-9]{1,20}|[0-9]{1,18}[YMDhms]")  # see storage/stream/starts.py
 FILTERS = re.compile(f"[^,]*(?:,[^,]*){{0,{FILTERS_MAX - 1}}}")
 
-RECORD = Record(
+RECORD = RecordField(
     "A record.",
     {
         **{name: MESSAGE_FIELDS[name] for name in ("payload", "payload_base64", "attributes", "headers")},
@@ -51,7 +51,7 @@ RECORD = Record(
     BODIES,
     {"producer": "sequence", "sequence": "producer"},
 )
-LIMITS: dict[str, Field] = {
+LIMITS: dict[str, JsonField] = {
     "max_records": Whole(f"How many at most; default: {READ_RECORDS}.", 1, READ_RECORDS_MAX),
     "max_bytes": Whole(f"About how many bytes of bodies at most; default: {READ_BYTES}.", 1, READ_BYTES_MAX),
     "wait_seconds": Number("How long to wait when there is none yet; default: 0.", 0, WAIT_S_MAX),
@@ -62,7 +62,7 @@ LIMITS: dict[str, Field] = {
 # Appending
 
 
-def _prepared(stream: Stream, body: dict[str, Any]) -> Prepared:
+def _prepared(stream: Stream, body: dict[str, Any]) -> PreparedMessage:
     """A record, checked and converted."""
     properties, headers = properties_of(body), body.get("headers")
     options = {name: body[name] for name in ("key", "producer", "sequence", "filter") if name in body}
@@ -78,19 +78,19 @@ def _row(appended: Appended) -> dict[str, Any]:
     return {"partition": appended.partition, "offset": appended.offset, "duplicate": appended.offset is None}
 
 
-def append(call: Call) -> Any:
+def append(call: RestCall) -> Any:
     """Append a record."""
     call.check_user_id(call.body)
-    frame, sent = call.stream.post([_prepared(call.stream, call.body)])
-    return call.desk.when_durable(frame, json_response(_row(sent[0]), 201))
+    commit_batch, sent = call.stream.post([_prepared(call.stream, call.body)])
+    return call.async_broker.when_durable(commit_batch, json_response(_row(sent[0]), 201))
 
 
-def append_many(call: Call) -> Any:
+def append_many(call: RestCall) -> Any:
     """Append many records in one commit."""
     call.check_user_id(*call.body["records"])
     stream = call.stream
-    frame, sent = stream.post([_prepared(stream, body) for body in call.body["records"]])
-    return call.desk.when_durable(frame, json_response({"records": [_row(each) for each in sent]}, 201))
+    commit_batch, sent = stream.post([_prepared(stream, body) for body in call.body["records"]])
+    return call.async_broker.when_durable(commit_batch, json_response({"records": [_row(each) for each in sent]}, 201))
 
 
 # Reading
@@ -118,10 +118,10 @@ def shown(record: StreamRecord, raw: bool) -> dict[str, Any]:
     return {**row, **{name: value for name, value in told.items() if value is not None}}
 
 
-def range_of(options: dict[str, Any], places: dict[int, Place]) -> Range:
+def range_of(options: dict[str, Any], places: dict[int, Place]) -> TailRange:
     """What a request wants to read, from these places on."""
     filters = options.get("filters")
-    return Range(
+    return TailRange(
         places,
         options.get("max_records", READ_RECORDS),
         options.get("max_bytes", READ_BYTES),
@@ -145,16 +145,16 @@ def moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-async def read_records(call: Call) -> Answer:
+async def read_records(call: RestCall) -> Answer:
     """Records of one partition, or wait for some."""
     stream, query = call.stream, call.query
     partition = stream.check_partition(query.get("partition", 0))
     wanted, wait_s = range_of(query, {partition: _place(query)}), query.get("wait_seconds", 0)
-    found = await read(call.desk, stream, wanted, wait_s, call.identity.user)
+    found = await read(call.async_broker, stream, wanted, wait_s, call.identity.user)
     return await answer(call, found, query, next_offset=found.offsets[partition])
 
 
-async def answer(call: Call, found: Found, options: dict[str, Any], **facts: Any) -> Response:
+async def answer(call: RestCall, found: TailRecords, options: dict[str, Any], **facts: Any) -> Response:
     """What was read, as JSON."""
     raw = options.get("encoding") == "base64"
 
@@ -162,7 +162,7 @@ async def answer(call: Call, found: Found, options: dict[str, Any], **facts: Any
         return json_response({"records": [shown(each, raw) for each in found.records], **facts})
 
     # Many records take a while: others are answered meanwhile.
-    return await call.desk.elsewhere(made) if found.records else made()
+    return await call.async_broker.in_thread(made) if found.records else made()
 
 
 _PLACE: Schema = {
@@ -220,7 +220,7 @@ OPERATIONS = (
                 },
             )
         },
-        body=Record("Records.", {"records": Listed("Records.", RECORD, BATCH_MAX, required=True)}),
+        body=RecordField("Records.", {"records": Listed("Records.", RECORD, BATCH_MAX, required=True)}),
     ),
     Operation(
         "GET",
@@ -238,18 +238,18 @@ OPERATIONS = (
                 },
             )
         },
-        query=Record(
+        query=RecordField(
             "From where, and how much.",
             {
                 "partition": Whole("Default: 0.", 0, PARTITIONS_MAX - 1),
-                "offset": Pattern(
+                "offset": PatternText(
                     "An offset, first, last, next, or how long ago, such as 1h; default: first.",
                     OFFSET,
                     "an offset, first, last, next, or how long ago, such as 1h",
                     20,
                 ),
                 "timestamp": Number("In place of offset: seconds since 1970.", 0, TIMESTAMP_S_MAX),
-                "filters": Pattern(
+                "filters": PatternText(
                     "Only records with one of these filter values, comma-separated.",
                     FILTERS,
                     f"up to {FILTERS_MAX} values with commas between them",

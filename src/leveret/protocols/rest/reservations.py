@@ -26,10 +26,10 @@ from leveret.core.reservations import (
 from leveret.embedded.message import Peeked, look
 from leveret.embedded.queue import Queue
 from leveret.protocols.http.response import Response, json_response
-from leveret.protocols.rest.fields import Number, Pattern, Record, Whole
+from leveret.protocols.rest.fields import Number, PatternText, RecordField, Whole
 from leveret.protocols.rest.leases import DONE
 from leveret.protocols.rest.messages import CONDITIONS
-from leveret.protocols.rest.operation import Answer, Call, Operation
+from leveret.protocols.rest.operation import Answer, Operation, RestCall
 from leveret.runtime.conditions import filter_of
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ _GROUPS = {
 _PAGE = {"type": "string", "contentMediaType": MEDIA_TYPE}
 Row = tuple[Held, Peeked] | None
 """A message that was looked at; None for one that is gone."""
-_NEXT = Pattern(
+_NEXT = PatternText(
     "What the page before named as the next one.",
     re.compile(r"(?:[0-9]{1,19}\.[0-9]{1,19}\.[0-9]{1,19})?"),
     "what the page before named as the next one, or left out to begin",
@@ -83,7 +83,7 @@ _LEASE = Number(
 )
 
 
-def _lease_ms(call: Call) -> int:
+def _lease_ms(call: RestCall) -> int:
     """How long a reservation lasts."""
     seconds: float | None = call.body.get("lease_seconds")
     return LEASE_MS if seconds is None else round(seconds * 1000)
@@ -94,7 +94,7 @@ def _told(reserved: Reserved, queue: Queue) -> Response:
     return json_response({**reserved._asdict(), "waiting": queue.anyway.depth})
 
 
-def reserve(call: Call) -> Any:
+def reserve(call: RestCall) -> Any:
     """Reserve messages."""
     queue, body = call.queue, call.body
     count, size = body.get("max_messages", MESSAGES_MAX), body.get("max_bytes", BYTES_MAX)
@@ -104,13 +104,13 @@ def reserve(call: Call) -> Any:
         found = core.reservations.reserve(queue.core, name, start, count, size, _lease_ms(call), call.owner)
         return _told(found, queue)
 
-    return call.desk.change(action)
+    return call.async_broker.change(action)
 
 
-def list_groups(call: Call) -> Any:
+def list_groups(call: RestCall) -> Any:
     """The groups of a queue."""
     queue = call.queue
-    with queue.guard as core:
+    with queue.runtime as core:
         groups = [
             {
                 "name": group.name,
@@ -123,28 +123,28 @@ def list_groups(call: Call) -> Any:
     return json_response({"groups": sorted(groups, key=lambda row: row["name"])})
 
 
-def _group(call: Call, core: Core, queue: Queue) -> ReaderGroup:
+def _group(call: RestCall, core: Core, queue: Queue) -> ReaderGroup:
     """The group that the path names. Under the lock."""
     return core.reservations.get(queue.core, call.request.parameters["group"])
 
 
-def show_reservation(call: Call) -> Any:
+def show_reservation(call: RestCall) -> Any:
     """How far a group is, and what it has reserved; one that never reserved anything is at 0."""
     queue = call.queue
-    with queue.guard as core:
+    with queue.runtime as core:
         group = core.reservations.find(queue.core, call.request.parameters["group"])
         return _told(Reserved(0, 0, 0, 0) if group is None else group.reserved, queue)
 
 
-def renew(call: Call) -> Any:
+def renew(call: RestCall) -> Any:
     """Keep what is reserved."""
     queue = call.queue
-    with queue.guard as core:
+    with queue.runtime as core:
         _group(call, core, queue).renew(_lease_ms(call))
     return Response(204)
 
 
-def end(call: Call) -> Any:
+def end(call: RestCall) -> Any:
     """Give back what is reserved, and forget the group."""
     queue = call.queue
 
@@ -152,10 +152,10 @@ def end(call: Call) -> Any:
         core.reservations.delete(queue.core, call.request.parameters["group"])
         return Response(204)
 
-    return call.desk.change(action)
+    return call.async_broker.change(action)
 
 
-async def read_reserved(call: Call) -> Answer:
+async def read_reserved(call: RestCall) -> Answer:
     """A page of what is reserved."""
     queue, number = call.queue, call.query["reservation"]
     at, to = call.query.get("at", 0), call.query.get("end", MESSAGES_MAX)
@@ -165,7 +165,7 @@ async def read_reserved(call: Call) -> Answer:
 
     def step(at: int) -> list[Row]:
         """The messages from an index on, in one hold of the lock."""
-        with queue.guard as core:
+        with queue.runtime as core:
             found = _group(call, core, queue).messages(number, at, max(0, min(STEP, to - at)))
             return _looked_at(queue, found)
 
@@ -179,7 +179,7 @@ async def read_reserved(call: Call) -> Answer:
             place += len(rows)
         return filling.finish(str(place))
 
-    return Response(200, await call.desk.elsewhere(page), MEDIA_TYPE)
+    return Response(200, await call.async_broker.in_thread(page), MEDIA_TYPE)
 
 
 def _looked_at(queue: Queue, found: Iterable[Held | None]) -> list[Row]:
@@ -209,7 +209,7 @@ def _fill(page: Page, rows: Iterable[Row]) -> None:
             page.add(row[0], row[1].content, row[1].data)
 
 
-async def browse_page(call: Call) -> Answer:
+async def browse_page(call: RestCall) -> Answer:
     """A page of what is ready, in the order of delivery."""
     queue, query = call.queue, dict(call.query)
     cursor: Cursor | None = _cursor(query.pop("after", ""))
@@ -219,7 +219,7 @@ async def browse_page(call: Call) -> Answer:
         nonlocal cursor
         filling = Page()
         while cursor is not None and filling.bytes < PAGE_BYTES:
-            with queue.guard:
+            with queue.runtime:
                 seen, cursor = browse.ready_after(queue.core, cursor, STEP)
                 rows = [(held, look(queue, held)) for held in seen if chosen.accepts(browse.read(held))]
             _fill(filling, rows)
@@ -252,7 +252,7 @@ OPERATIONS = (
         reserve,
         "queue.reserve",
         {200: ("What is reserved; it stays so after a restart.", _RESERVED)},
-        body=Record(
+        body=RecordField(
             "Up to where the group is done, and how much it wants.",
             {
                 "start": Whole("The end of the last reservation; default: that of the group.", 0, NUMBER_MAX),
@@ -277,7 +277,7 @@ OPERATIONS = (
         renew,
         "queue.reserve",
         {204: ("It is kept.", None)},
-        body=Record("For how long.", {"lease_seconds": _LEASE}),
+        body=RecordField("For how long.", {"lease_seconds": _LEASE}),
     ),
     Operation(
         "DELETE",
@@ -294,7 +294,7 @@ OPERATIONS = (
         read_reserved,
         "queue.reserve",
         {200: ("Messages in columns, and the index of the next one.", _PAGE)},
-        query=Record(
+        query=RecordField(
             "Which ones.",
             {
                 "reservation": Whole(
@@ -314,7 +314,7 @@ OPERATIONS = (
         browse_page,
         "queue.browse",
         {200: ("Messages in columns in the order of delivery, and where the next page begins.", _PAGE)},
-        query=Record(
+        query=RecordField(
             "Which ones.",
             {"after": _NEXT, **CONDITIONS},
         ),

@@ -28,7 +28,7 @@ from leveret.observability.trace_context import parse
 from leveret.protocols.http.idempotency import KEY_HEADER
 from leveret.protocols.http.json_reader import read_json
 from leveret.protocols.http.request import Request
-from leveret.protocols.rest.fields import Field, Number, Record, Schema, Table, Text, Whole
+from leveret.protocols.rest.fields import JsonField, Number, RecordField, Schema, TableField, Text, Whole
 from leveret.runtime.bodies import JSON_TYPE
 
 PRIORITY_MAX = 10
@@ -52,24 +52,24 @@ ATTRIBUTES = {
 
 _attributes = attrgetter(*ATTRIBUTES.values())
 
-_attribute_fields: dict[str, Field] = {
+_attribute_fields: dict[str, JsonField] = {
     name: Text(f"AMQP's {attribute}.", SHORT_CHARS_MAX) for name, attribute in ATTRIBUTES.items()
 }
 _attribute_fields["timestamp"] = Whole("AMQP's timestamp: seconds since 1970.", 0, (1 << 63) - 1)
 
-MESSAGE_FIELDS: dict[str, Field] = {
-    "payload": Field("The body: anything that JSON can say."),
+MESSAGE_FIELDS: dict[str, JsonField] = {
+    "payload": JsonField("The body: anything that JSON can say."),
     "payload_base64": Text("The body as bytes, in place of payload.", BODY_CHARS_MAX, pattern=BASE64),
     "priority": Whole("Higher ones are received first.", 1, PRIORITY_MAX),
     "delay_seconds": Number("How long it cannot be received; default: as the queue says.", 0, SECONDS_MAX),
     "ttl_seconds": Number("After this time it expires.", 0, SECONDS_MAX),
     "group_id": Text("Messages of a group are received one after the other.", NAME_CHARS_MAX, 1),
     "idempotency_key": Text("The same as the header Idempotency-Key, which it replaces.", NAME_CHARS_MAX, 1),
-    "attributes": Record("Properties of AMQP.", _attribute_fields),
-    "headers": Table("Names and values of your own.", HEADERS_MAX),
+    "attributes": RecordField("Properties of AMQP.", _attribute_fields),
+    "headers": TableField("Names and values of your own.", HEADERS_MAX),
 }
 BODIES = ("payload", "payload_base64")
-MESSAGE = Record("A message.", MESSAGE_FIELDS, BODIES)
+MESSAGE = RecordField("A message.", MESSAGE_FIELDS, BODIES)
 
 
 def outgoing(body: dict[str, Any], key: str | None, context: dict[str, str] | None = None) -> Outgoing:

@@ -1,33 +1,33 @@
 """/sinks: batches of many messages that are published as a whole and once, as the Spark connector writes them."""
 
 from leveret.core.errors import InvalidArgument, NotSupported
-from leveret.ingest.commit_log import Share, Sink
-from leveret.ingest.rows import Destination
+from leveret.ingest.commit_log import CommittedPart, Sink
+from leveret.ingest.rows import RowDestination
 from leveret.ingest.sinks import Order, Sinks, answer
 from leveret.ingest.staging import PIECES_MAX
 from leveret.protocols.http.response import Response, json_response
-from leveret.protocols.rest.fields import Choice, Flag, Listed, Name, Record, Text, Whole
+from leveret.protocols.rest.fields import Choice, Flag, Listed, Name, RecordField, Text, Whole
 from leveret.protocols.rest.leases import DONE
-from leveret.protocols.rest.operation import SINK_CHARS_MAX, Answer, Call, Operation, part_name
+from leveret.protocols.rest.operation import SINK_CHARS_MAX, Answer, Operation, RestCall, part_name
 
 PARTS_MAX = 10_000  # all of them are named in one entry of the journal
 ROWS_MAX = 1 << 40
 
 
-async def put(call: Call) -> Answer:
+async def put(call: RestCall) -> Answer:
     """Stage a piece."""
     part, piece = call.parameters["part"], call.parameters["piece"]
     rows = await _sinks(call).put(sink_of(call), part, piece, call.request.body, lambda each: _allow_name(call, each))
     return json_response({"rows": rows}, 201)
 
 
-async def commit(call: Call) -> Answer:
+async def commit(call: RestCall) -> Answer:
     """Publish a batch."""
     body = call.body
     order = Order(
         sink_of(call),
         call.parameters["batch"],
-        tuple(Share(each["part"], each["pieces"]) for each in body["parts"]),
+        tuple(CommittedPart(each["part"], each["pieces"]) for each in body["parts"]),
         body["rows"],
         body.get("origin", ""),
         body.get("once", False),
@@ -43,36 +43,36 @@ async def commit(call: Call) -> Answer:
     return json_response(answer(batch), 200 if batch.published else 202)
 
 
-async def abort(call: Call) -> Answer:
+async def abort(call: RestCall) -> Answer:
     """Drop parts."""
     await _sinks(call).abort(sink_of(call), call.body["parts"])
     return Response(204)
 
 
-def list_all(call: Call) -> Answer:
+def list_all(call: RestCall) -> Answer:
     """The sinks of the caller."""
     return json_response({"sinks": list(_sinks(call).described(call.vhost, call.owner))})
 
 
-async def delete(call: Call) -> Answer:
+async def delete(call: RestCall) -> Answer:
     """Forget a sink."""
     await _sinks(call).delete(sink_of(call))
     return Response(204)
 
 
-def _sinks(call: Call) -> Sinks:
+def _sinks(call: RestCall) -> Sinks:
     """The sinks of the server."""
     if call.sinks is None:
         raise NotSupported("this broker is in memory and has nowhere to stage batches: give it a data directory")
     return call.sinks
 
 
-def sink_of(call: Call) -> Sink:
+def sink_of(call: RestCall) -> Sink:
     """The sink that the path names: each user has its own."""
     return Sink(call.vhost, call.owner, call.parameters["sink"])
 
 
-def _allow_name(call: Call, destination: Destination) -> None:
+def _allow_name(call: RestCall, destination: RowDestination) -> None:
     """Refuse a queue or exchange that the caller may not write to, whatever the routing key."""
     if destination.queue is None:
         call.authorise("basic.publish", {"exchange": destination.exchange})
@@ -80,7 +80,7 @@ def _allow_name(call: Call, destination: Destination) -> None:
         call.authorise("queue.send", {"queue": destination.queue})
 
 
-def _allow(call: Call, destination: Destination) -> None:
+def _allow(call: RestCall, destination: RowDestination) -> None:
     """The same with the routing key."""
     if destination.queue is None:
         call.authorise("basic.publish", {"exchange": destination.exchange}, [destination.routing_key])
@@ -119,12 +119,12 @@ OPERATIONS = (
         commit,
         "ingest.stage",
         {200: ("All of it is published.", _BATCH), 202: ("It is being published: ask again.", _BATCH)},
-        body=Record(
+        body=RecordField(
             "The parts that won.",
             {
                 "parts": Listed(
                     "In the order in which they are published.",
-                    Record("A part.", _SHARE),
+                    RecordField("A part.", _SHARE),
                     PARTS_MAX,
                     0,
                     required=True,
@@ -145,7 +145,7 @@ OPERATIONS = (
         abort,
         "ingest.stage",
         DONE,
-        body=Record("Which ones.", {"parts": Listed("Parts.", part_name(), PARTS_MAX, 0, required=True)}),
+        body=RecordField("Which ones.", {"parts": Listed("Parts.", part_name(), PARTS_MAX, 0, required=True)}),
     ),
     Operation(
         "GET", "/sinks", "List your sinks and their last batches", list_all, "ingest.stage", {200: ("Sinks.", _SINKS)}

@@ -7,12 +7,12 @@ from leveret.core.arguments import COUNT_MAX, PARTITIONS_MAX, SEGMENT_BYTES_MAX,
 from leveret.core.jsonable import encode
 from leveret.embedded.stream import Stream
 from leveret.protocols.http.response import json_response
-from leveret.protocols.rest.fields import Field, Number, Record, Whole
-from leveret.protocols.rest.operation import Answer, Call, Operation
+from leveret.protocols.rest.fields import JsonField, Number, RecordField, Whole
+from leveret.protocols.rest.operation import Answer, Operation, RestCall
 from leveret.protocols.rest.queues import LIST_DEFAULT, PAGE, check_room
 from leveret.protocols.rest.shapes import SECONDS_MAX
 
-SETTINGS: dict[str, Field] = {
+SETTINGS: dict[str, JsonField] = {
     "partitions": Whole("How many partitions it has, for good; default: 1.", 1, PARTITIONS_MAX),
     "max_age": Number("Seconds after which records may be removed; default: never.", 1, SECONDS_MAX),
     "max_bytes": Whole("What each partition may take before its oldest records go; default: no limit.", 0, COUNT_MAX),
@@ -37,12 +37,12 @@ def shown(stream: Stream) -> dict[str, Any]:
     }
 
 
-def list_streams(call: Call) -> Answer:
+def list_streams(call: RestCall) -> Answer:
     """The streams that the caller may use, by name."""
     limit, after = call.query.get("limit", LIST_DEFAULT), call.query.get("after", "")
     prefix = call.query.get("prefix", "")
     rows: list[dict[str, Any]] = []
-    for stream in call.desk.broker.streams(call.vhost):
+    for stream in call.async_broker.broker.streams(call.vhost):
         name = stream.name
         if name > after and name.startswith(prefix) and call.allows("queue.see", {"queue": name}):
             if len(rows) == limit:
@@ -51,26 +51,26 @@ def list_streams(call: Call) -> Answer:
     return json_response({"streams": rows, "next": None})
 
 
-async def declare(call: Call) -> Answer:
+async def declare(call: RestCall) -> Answer:
     """Make a stream; one that exists with these settings is no error."""
-    name, broker = call.request.parameters["stream"], call.desk.broker
-    with call.desk.guard as core:
+    name, broker = call.request.parameters["stream"], call.async_broker.broker
+    with call.async_broker.runtime as core:
         queues = core.topology.vhost(call.vhost).queues
         known = name in queues
         if not known:
             check_room(call, len(queues))
-    stream = await call.desk.elsewhere(lambda: broker.stream(name, vhost=call.vhost, **call.body))
+    stream = await call.async_broker.in_thread(lambda: broker.stream(name, vhost=call.vhost, **call.body))
     return json_response(shown(stream), 200 if known else 201)
 
 
-def get(call: Call) -> Answer:
+def get(call: RestCall) -> Answer:
     """One stream."""
     return json_response(shown(call.stream))
 
 
-async def delete(call: Call) -> Answer:
+async def delete(call: RestCall) -> Answer:
     """Delete a stream."""
-    return json_response({"deleted": await call.desk.elsewhere(call.stream.delete)})
+    return json_response({"deleted": await call.async_broker.in_thread(call.stream.delete)})
 
 
 _STREAM = {
@@ -100,7 +100,7 @@ OPERATIONS = (
         declare,
         "queue.declare",
         {201: ("It is made.", _STREAM), 200: ("It is there with these settings.", _STREAM)},
-        body=Record("Its settings.", SETTINGS),
+        body=RecordField("Its settings.", SETTINGS),
         audited=True,
     ),
     Operation("GET", "/streams/{stream}", "Look at a stream", get, "queue.look", {200: ("The stream.", _STREAM)}),

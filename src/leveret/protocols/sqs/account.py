@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from leveret.embedded.broker import Broker
-from leveret.protocols.http.async_broker import Desk
+from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.request import Request
-from leveret.protocols.sqs.attempts import Attempts
+from leveret.protocols.sqs.attempts import ReceiveAttempts
 from leveret.protocols.sqs.deleted import Deleted
 from leveret.protocols.sqs.errors import SqsError
 from leveret.protocols.sqs.move_tasks import DEFAULT_REGION, MoveTasks
@@ -25,7 +25,7 @@ class Account:
         self,
         broker: Broker,
         access: Access,
-        desk: Desk,
+        async_broker: AsyncBroker,
         settings: Settings,
         everywhere: Account | None = None,
         region: str = DEFAULT_REGION,
@@ -33,24 +33,24 @@ class Account:
         """Take up what a restart has interrupted; `everywhere` has the queues of all brokers, if there are others."""
         self.settings = settings
         self.access = access
-        self.desk = desk
-        self.guard = broker.guard
-        self.core = broker.guard.core
+        self.async_broker = async_broker
+        self.runtime = broker.runtime
+        self.core = broker.runtime.core
         self.receipts = broker.receipts
-        self.tag = broker.guard.core.tag
+        self.tag = broker.runtime.core.tag
         self.queues = Queues(broker, settings)
         self.everywhere = self.queues if everywhere is None else everywhere.queues
-        self.attempts = Attempts()
+        self.attempts = ReceiveAttempts()
         self.decisions = Decisions()
-        self.tasks = MoveTasks(self.guard, self.everywhere, desk, region)
+        self.tasks = MoveTasks(self.runtime, self.everywhere, async_broker, region)
         self.deleted = Deleted(self.core, settings.vhost)
         self.alarm: str | None = None
         """What the server is short of; no client may send then."""
         self.regions = {settings.region: self}
         """The account in each region, if their queues are apart; this one is that of the default region."""
         for other in settings.other_regions:
-            elsewhere = None if everywhere is None else everywhere.regions[other]
-            self.regions[other] = Account(broker, access, desk, settings.in_region(other), elsewhere, other)
+            in_thread = None if everywhere is None else everywhere.regions[other]
+            self.regions[other] = Account(broker, access, async_broker, settings.in_region(other), in_thread, other)
 
     def of(self, request: Request, forwarded: bool) -> Account:
         """The account in the region that a request is for; a node that forwards a request names the region."""
@@ -86,7 +86,7 @@ class Account:
 
     def now_ms(self) -> int:
         """The time."""
-        return self.guard.clock.now_ms()
+        return self.runtime.clock.now_ms()
 
     def note_deleted(self, name: str) -> None:
         """A queue was deleted: its name is not for use for a minute. In a cluster that is for its catalog to know."""

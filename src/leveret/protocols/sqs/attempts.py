@@ -11,23 +11,23 @@ KEPT_MS = 300_000
 KEPT_MAX = 10_000
 
 
-class Attempt(NamedTuple):
+class ReceiveAttempt(NamedTuple):
     """What a receive got."""
 
     until_ms: int
     messages: list[Message]
 
 
-class Attempts:
+class ReceiveAttempts:
     """Attempts by the queue and the id that its receiver chose."""
 
     def __init__(self) -> None:
         """None yet."""
-        self._kept: OrderedDict[tuple[int, str], Attempt] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, str], ReceiveAttempt] = OrderedDict()
 
     def remember(self, queue_id: int, attempt_id: str, messages: list[Message], now_ms: int) -> None:
         """Keep what a receive got."""
-        self._kept[queue_id, attempt_id] = Attempt(now_ms + KEPT_MS, messages)
+        self._kept[queue_id, attempt_id] = ReceiveAttempt(now_ms + KEPT_MS, messages)
         while len(self._kept) > KEPT_MAX or next(iter(self._kept.values())).until_ms <= now_ms:
             self._kept.popitem(last=False)
 

@@ -14,7 +14,7 @@ from leveret.protocols.sqs.queues import name_of
 
 if TYPE_CHECKING:
     from leveret.observability.audit import Audit
-    from leveret.protocols.sqs.call import Answer, Call
+    from leveret.protocols.sqs.call import Answer, SqsCall
 
 REFUSED = 400
 ANONYMOUS = "(anonymous)"  # signatures are not checked
@@ -36,7 +36,7 @@ CHANGES: dict[str, tuple[str, ...]] = {
 """The parameters that are noted besides the queue."""
 
 
-def audited(audit: Audit, call: Call, perform: Callable[[], Answer]) -> Answer:
+def audited(audit: Audit, call: SqsCall, perform: Callable[[], Answer]) -> Answer:
     """Perform an action that changes something, and note what came of it."""
     facts = facts_of(call)
     if call.action == "CreateQueue" and call.account.queues.find(str(facts["queue"])) is not None:
@@ -52,7 +52,7 @@ def audited(audit: Audit, call: Call, perform: Callable[[], Answer]) -> Answer:
     return answer
 
 
-async def _later(audit: Audit, call: Call, facts: dict[str, object], answer: Awaitable[Response]) -> Response:
+async def _later(audit: Audit, call: SqsCall, facts: dict[str, object], answer: Awaitable[Response]) -> Response:
     try:
         response = await answer
     except LeveretError as error:
@@ -62,7 +62,7 @@ async def _later(audit: Audit, call: Call, facts: dict[str, object], answer: Awa
     return response
 
 
-def _answered(audit: Audit, call: Call, facts: dict[str, object], response: Response) -> None:
+def _answered(audit: Audit, call: SqsCall, facts: dict[str, object], response: Response) -> None:
     """Note an action; another node may have refused it."""
     if response.status >= REFUSED:
         reason = f"refused with {response.status}"
@@ -71,16 +71,16 @@ def _answered(audit: Audit, call: Call, facts: dict[str, object], response: Resp
         audit.changed(_caller(call), call.action, **facts)
 
 
-def _refused(audit: Audit, call: Call, facts: dict[str, object], error: LeveretError) -> None:
+def _refused(audit: Audit, call: SqsCall, facts: dict[str, object], error: LeveretError) -> None:
     kind = sqs_error(error).kind
     audit.refused(_caller(call), call.action, str(error), f"SQS {call.action}", kind, **facts)
 
 
-def _caller(call: Call) -> str:
+def _caller(call: SqsCall) -> str:
     return ANONYMOUS if call.caller.user is None else call.caller.user
 
 
-def facts_of(call: Call) -> dict[str, object]:
+def facts_of(call: SqsCall) -> dict[str, object]:
     """What an action is about."""
     given = call.parameters
     facts: dict[str, object] = {"peer": call.caller.host, "vhost": call.account.settings.vhost}

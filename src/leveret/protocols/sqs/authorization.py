@@ -10,7 +10,7 @@ from leveret.security.authorisation import allowed
 from leveret.security.identity import Identity
 
 if TYPE_CHECKING:
-    from leveret.protocols.sqs.call import Call
+    from leveret.protocols.sqs.call import SqsCall
     from leveret.protocols.sqs.queues import SqsQueue
 
 ACTIONS: dict[str, str] = {
@@ -38,19 +38,19 @@ ACTIONS: dict[str, str] = {
 """The operation that each action is; a batch is its action."""
 
 
-def authorize(call: Call, queue: SqsQueue, action: str) -> None:
+def authorize(call: SqsCall, queue: SqsQueue, action: str) -> None:
     """Refuse an action on a queue; a batch needs what one of its entries needs."""
     if not may(call, queue, action.removesuffix("Batch")):
         raise denied(call, action, queue.arn)
 
 
-def authorize_name(call: Call, name: str, action: str) -> None:
+def authorize_name(call: SqsCall, name: str, action: str) -> None:
     """The same for a queue that is not there yet."""
     if not _permitted(call, name, action):
         raise denied(call, action, call.account.settings.arn(name))
 
 
-def authorize_redrive(call: Call, name: str, queue: SqsQueue | None, target: SqsQueue) -> None:
+def authorize_redrive(call: SqsCall, name: str, queue: SqsQueue | None, target: SqsQueue) -> None:
     """Refuse a dead-letter queue without read on the queue whose messages go there, or write on itself.
 
     `queue` is None while it is made.
@@ -62,7 +62,7 @@ def authorize_redrive(call: Call, name: str, queue: SqsQueue | None, target: Sqs
     authorize(call, target, "SendMessage")
 
 
-def authorize_grants(call: Call, name: str, queue: SqsQueue | None, policy: str) -> None:
+def authorize_grants(call: SqsCall, name: str, queue: SqsQueue | None, policy: str) -> None:
     """Refuse a policy that newly allows what the caller may not do itself; `queue` is None while it is made."""
     known = None if queue is None else queue.kept.get("Policy")
     for action in added_actions(known, policy, ACTIONS):
@@ -72,12 +72,12 @@ def authorize_grants(call: Call, name: str, queue: SqsQueue | None, policy: str)
             authorize(call, queue, action)
 
 
-def may_see(call: Call, queue: SqsQueue) -> bool:
+def may_see(call: SqsCall, queue: SqsQueue) -> bool:
     """Whether the caller may know that a queue exists."""
     return may(call, queue, "GetQueueUrl")
 
 
-def may(call: Call, queue: SqsQueue, action: str) -> bool:
+def may(call: SqsCall, queue: SqsQueue, action: str) -> bool:
     """Whether the caller may do something with a queue; without users everything is allowed."""
     if call.caller.user is None:
         return True
@@ -97,12 +97,12 @@ def may(call: Call, queue: SqsQueue, action: str) -> bool:
     return True
 
 
-def denied(call: Call, action: str, resource: str) -> SqsError:
+def denied(call: SqsCall, action: str, resource: str) -> SqsError:
     """The refusal of an action."""
     return SqsError("AccessDenied", user=call.caller.arn, action=action.lower(), resource=resource)
 
 
-def _permitted(call: Call, name: str, action: str) -> bool:
+def _permitted(call: SqsCall, name: str, action: str) -> bool:
     """Whether the permissions of the caller allow an action on a queue."""
     user = call.caller.user
     if user is None:

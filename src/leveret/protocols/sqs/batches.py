@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from leveret.core.errors import LeveretError
-from leveret.protocols.sqs.call import Call
+from leveret.protocols.sqs.call import SqsCall
 from leveret.protocols.sqs.errors import SqsError, sqs_error
 from leveret.protocols.sqs.loops import in_order
 from leveret.protocols.sqs.parameters import ENTRY_ID_CHARS_MAX, TYPES, Parameters, check_types
@@ -15,7 +15,7 @@ ENTRIES_MAX = 10
 _ID = re.compile(rf"[A-Za-z0-9_-]{{1,{ENTRY_ID_CHARS_MAX}}}")
 
 
-def entries(call: Call) -> list[Parameters]:
+def entries(call: SqsCall) -> list[Parameters]:
     """The entries of a batch, checked as far as they are alike."""
     given = call.parameters.get("Entries") or []
     if not given:

@@ -28,7 +28,7 @@ class Wire(Protocol):
     """Answers with a result that is text already; None when the protocol has another form."""
 
 
-class Caller(NamedTuple):
+class SqsCaller(NamedTuple):
     """Who sent a request; without a user when signatures are not checked."""
 
     user: str | None
@@ -37,7 +37,7 @@ class Caller(NamedTuple):
     tls: bool
 
 
-class Call:
+class SqsCall:
     """An action with its parameters."""
 
     __slots__ = ("account", "action", "caller", "parameters", "request", "request_id", "wire")
@@ -49,7 +49,7 @@ class Call:
         request_id: str,
         action: str,
         parameters: Parameters,
-        caller: Caller,
+        caller: SqsCaller,
         request: Request,
     ) -> None:
         """A call by a request."""
@@ -65,9 +65,9 @@ class Call:
         """The answer with a result."""
         return self.wire.encode(self.action, result, self.request_id)
 
-    def durable(self, frame: int, result: dict[str, Any] | None = None) -> Answer:
-        """The answer with a result, when a frame of the journal is on the disk."""
-        return self.account.desk.when_durable(frame, self.answer(result))
+    def durable(self, commit_batch: int, result: dict[str, Any] | None = None) -> Answer:
+        """The answer with a result, when a commit batch of the journal is on the disk."""
+        return self.account.async_broker.when_durable(commit_batch, self.answer(result))
 
     @property
     def in_json(self) -> bool:

@@ -3,7 +3,7 @@
 from leveret.core.errors import InvalidReceipt
 from leveret.protocols.http.response import Response
 from leveret.protocols.sqs import batches
-from leveret.protocols.sqs.call import Call
+from leveret.protocols.sqs.call import SqsCall
 from leveret.protocols.sqs.errors import SqsError, invalid
 from leveret.protocols.sqs.loops import newest_lease
 from leveret.protocols.sqs.parameters import Parameters, number
@@ -14,22 +14,22 @@ VISIBILITY_S_MAX = 43_200
 GONE = "Message does not exist or is not available for visibility timeout change."
 
 
-def change_message_visibility(call: Call, queue: SqsQueue) -> Response:
+def change_message_visibility(call: SqsCall, queue: SqsQueue) -> Response:
     """Hide a message for so many seconds from now on."""
-    with call.account.guard:
+    with call.account.runtime:
         _change(call, queue, call.parameters)
     return call.answer()
 
 
-def change_message_visibility_batch(call: Call, queue: SqsQueue) -> Response:
+def change_message_visibility_batch(call: SqsCall, queue: SqsQueue) -> Response:
     """The same for up to ten messages."""
     given = batches.entries(call)
-    with call.account.guard:
+    with call.account.runtime:
         result = batches.each(given, lambda entry: _change(call, queue, entry))
     return call.answer(result)
 
 
-def _change(call: Call, queue: SqsQueue, given: Parameters) -> None:
+def _change(call: SqsCall, queue: SqsQueue, given: Parameters) -> None:
     seq, lease = read_handle(call, queue, given)
     timeout_s = number(given, "VisibilityTimeout", VISIBILITY_S_MAX)
     if timeout_s is None:

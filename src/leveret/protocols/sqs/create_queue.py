@@ -3,7 +3,7 @@
 import re
 
 from leveret.protocols.sqs.attributes import check_attributes, defaults, parsed
-from leveret.protocols.sqs.call import Answer, Call
+from leveret.protocols.sqs.call import Answer, SqsCall
 from leveret.protocols.sqs.errors import SqsError, invalid
 from leveret.protocols.sqs.parameters import required, texts
 from leveret.protocols.sqs.queue_attributes import check_values, with_encryption
@@ -17,7 +17,7 @@ BAD_NAME = "Can only include alphanumeric characters, hyphens, or underscores. 1
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
-def name_of_new(call: Call) -> str:
+def name_of_new(call: SqsCall) -> str:
     """The name that a queue is to have; an empty one is wrong, not missing."""
     if call.parameters.get("QueueName") == "":
         raise invalid(BAD_NAME)
@@ -25,14 +25,14 @@ def name_of_new(call: Call) -> str:
     return name
 
 
-def create_queue(call: Call) -> Answer:
+def create_queue(call: SqsCall) -> Answer:
     """The queue of that name, made if need be."""
     name = name_of_new(call)
     account = call.account
     given = check_attributes(texts(call.parameters, "Attributes"), _is_fifo(call, name))
     tags = texts(call.parameters, "tags") or texts(call.parameters, "Tags")
     check_tags(tags)
-    with account.guard:
+    with account.runtime:
         existing = account.queues.find(name)
         if existing is not None:
             _check_same(existing, given)
@@ -43,11 +43,11 @@ def create_queue(call: Call) -> Answer:
         check_values(call, name, fifo, given, given)
         stored = {each: value for each, value in given.items() if each != "FifoQueue"}
         queue = account.queues.create(name, {**defaults(fifo), **with_encryption(stored)}, tags)
-        frame = account.guard.commit()
-    return call.durable(frame, {"QueueUrl": call.url(queue)})
+        commit_batch = account.runtime.commit()
+    return call.durable(commit_batch, {"QueueUrl": call.url(queue)})
 
 
-def _is_fifo(call: Call, name: str) -> bool:
+def _is_fifo(call: SqsCall, name: str) -> bool:
     """Whether it is to be a FIFO queue; its name has to say so too."""
     wanted = texts(call.parameters, "Attributes").get("FifoQueue", "").lower() == "true"
     if wanted and not (name.endswith(FIFO_SUFFIX) and _NAME.fullmatch(name.removesuffix(FIFO_SUFFIX))):

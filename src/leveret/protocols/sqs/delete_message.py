@@ -3,37 +3,37 @@
 from leveret.core import browse
 from leveret.core.errors import InvalidReceipt
 from leveret.protocols.sqs import batches, texts
-from leveret.protocols.sqs.call import Answer, Call
+from leveret.protocols.sqs.call import Answer, SqsCall
 from leveret.protocols.sqs.loops import acknowledge
 from leveret.protocols.sqs.parameters import Parameters
 from leveret.protocols.sqs.queues import SqsQueue
 from leveret.protocols.sqs.receipt_handles import read_handle, refused
 
 
-def delete_message(call: Call, queue: SqsQueue) -> Answer:
+def delete_message(call: SqsCall, queue: SqsQueue) -> Answer:
     """Done with a message."""
-    with call.account.guard:
+    with call.account.runtime:
         if not acknowledge(queue.core, call.account.receipts, [call.parameters]):
             _delete(call, queue, call.parameters)
-        frame = call.account.guard.commit()
-    return call.durable(frame)
+        commit_batch = call.account.runtime.commit()
+    return call.durable(commit_batch)
 
 
-def delete_message_batch(call: Call, queue: SqsQueue) -> Answer:
+def delete_message_batch(call: SqsCall, queue: SqsQueue) -> Answer:
     """Done with up to ten messages."""
     given = batches.entries(call)
-    with call.account.guard:
+    with call.account.runtime:
         count = acknowledge(queue.core, call.account.receipts, given)
         result = batches.each(given[count:], lambda entry: _delete(call, queue, entry)) if count < len(given) else None
-        frame = call.account.guard.commit()
+        commit_batch = call.account.runtime.commit()
     if result is None and call.in_json:
-        return call.account.desk.when_durable(frame, call.answer_text(texts.deleted(given)))
+        return call.account.async_broker.when_durable(commit_batch, call.answer_text(texts.deleted(given)))
     result = result or batches.outcomes([], [])
     result["Successful"][:0] = [{"Id": entry["Id"]} for entry in given[:count]]
-    return call.durable(frame, result)
+    return call.durable(commit_batch, result)
 
 
-def _delete(call: Call, queue: SqsQueue, given: Parameters) -> None:
+def _delete(call: SqsCall, queue: SqsQueue, given: Parameters) -> None:
     """Settle a message. A handle that was used before is no error; neither is an old one, but for FIFO queues."""
     seq, lease = read_handle(call, queue, given)
     core, kept = queue.core, call.account.core.kept

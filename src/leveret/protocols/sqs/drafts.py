@@ -9,7 +9,7 @@ from leveret.core.properties import Properties, content, encode_header
 from leveret.core.publish import group_key
 from leveret.core.tracing import TRACEPARENT
 from leveret.embedded.message import DEDUP, GROUP
-from leveret.embedded.outgoing import Prepared, check_headers
+from leveret.embedded.outgoing import PreparedMessage, check_headers
 from leveret.observability.trace_context import from_aws, is_aws
 from leveret.protocols.http.request import Request
 from leveret.protocols.sqs import message_attributes
@@ -38,10 +38,10 @@ OPTIONS = frozenset(
 _NAME = re.compile(r"[A-Za-z0-9!\"#$%&'()*+,./:;<=>?@\[\\\]^_`{|}~-]{1,128}")
 
 
-class Draft(NamedTuple):
+class MessageDraft(NamedTuple):
     """A message that is ready to be sent, and what its sender is told about it."""
 
-    prepared: Prepared
+    prepared: PreparedMessage
     size_bytes: int
     body_md5: str
     attributes_md5: str | None
@@ -61,7 +61,7 @@ class Draft(NamedTuple):
         return told
 
 
-def draft(queue: SqsQueue, given: Parameters, sender: str | None, traced: Values) -> Draft:
+def draft(queue: SqsQueue, given: Parameters, sender: str | None, traced: Values) -> MessageDraft:
     """Check what is to be sent to a queue; `traced` is the trace of the request, if it has one."""
     data = _body(given)
     if OPTIONS.isdisjoint(given) and not queue.fifo and not traced:
@@ -81,7 +81,7 @@ def draft(queue: SqsQueue, given: Parameters, sender: str | None, traced: Values
     else:
         key = None
     properties = _properties(values, trace or traced, group, dedup_id, sender)
-    prepared = Prepared(
+    prepared = PreparedMessage(
         properties,
         data,
         priority=min(properties.priority or 0, 255),
@@ -90,7 +90,7 @@ def draft(queue: SqsQueue, given: Parameters, sender: str | None, traced: Values
         group=0 if group is None else group_key(group),
         key=key,
     )
-    return Draft(
+    return MessageDraft(
         prepared,
         size,
         md5_of(data),
@@ -120,11 +120,11 @@ def _check_size(queue: SqsQueue, size_bytes: int) -> None:
         raise invalid(f"One or more parameters are invalid. Reason: Message must be shorter than {most} bytes.")
 
 
-def _plain(queue: SqsQueue, data: bytes, sender: str | None) -> Draft:
+def _plain(queue: SqsQueue, data: bytes, sender: str | None) -> MessageDraft:
     """A message that is nothing but a body."""
     _check_size(queue, len(data))
-    prepared = Prepared(plain_properties(sender), data, 0, None, None, 0, None)
-    return Draft(prepared, len(data), md5_of(data), None, None, plain=True)
+    prepared = PreparedMessage(plain_properties(sender), data, 0, None, None, 0, None)
+    return MessageDraft(prepared, len(data), md5_of(data), None, None, plain=True)
 
 
 def trace_of(request: Request) -> Values:

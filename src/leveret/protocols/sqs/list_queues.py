@@ -8,7 +8,7 @@ from typing import Any
 
 from leveret.protocols.http.response import Response
 from leveret.protocols.sqs.authorization import may_see
-from leveret.protocols.sqs.call import Call
+from leveret.protocols.sqs.call import SqsCall
 from leveret.protocols.sqs.errors import SqsError, invalid
 from leveret.protocols.sqs.parameters import number, required
 from leveret.protocols.sqs.queues import SqsQueue
@@ -16,23 +16,23 @@ from leveret.protocols.sqs.queues import SqsQueue
 RESULTS_MAX = 1_000
 
 
-def list_queues(call: Call) -> Response:
+def list_queues(call: SqsCall) -> Response:
     """The URLs of queues, by name."""
     prefix = call.parameters.get("QueueNamePrefix") or ""
-    with call.account.guard:
+    with call.account.runtime:
         found = call.account.queues.after(_last(call), prefix)
         return call.answer(_page(call, (queue for queue in found if may_see(call, queue)), "QueueUrls"))
 
 
-def list_dead_letter_source_queues(call: Call, queue: SqsQueue) -> Response:
+def list_dead_letter_source_queues(call: SqsCall, queue: SqsQueue) -> Response:
     """The queues whose dead letters go to a queue."""
-    with call.account.guard:
+    with call.account.runtime:
         last, sources = _last(call), call.account.queues.sources(queue.name)
         found = (each for each in sources if each.name > last and may_see(call, each))
         return call.answer({"queueUrls": [], **_page(call, found, "queueUrls")})
 
 
-def get_queue_url(call: Call) -> Response:
+def get_queue_url(call: SqsCall) -> Response:
     """The URL of a queue."""
     name: str = required(call.parameters, "QueueName")
     owner = call.parameters.get("QueueOwnerAWSAccountId")
@@ -42,7 +42,7 @@ def get_queue_url(call: Call) -> Response:
     return call.answer({"QueueUrl": call.url(queue)})
 
 
-def _last(call: Call) -> str:
+def _last(call: SqsCall) -> str:
     """The last name of the page before; "" for the first page."""
     size, token = number(call.parameters, "MaxResults", RESULTS_MAX, least=1), call.parameters.get("NextToken")
     if not token:
@@ -52,7 +52,7 @@ def _last(call: Call) -> str:
     return _read_token(token)
 
 
-def _page(call: Call, found: Iterator[SqsQueue], key: str) -> dict[str, Any]:
+def _page(call: SqsCall, found: Iterator[SqsQueue], key: str) -> dict[str, Any]:
     """As many as one answer has; where the next one begins is said to those who asked for pages."""
     size = number(call.parameters, "MaxResults", RESULTS_MAX, least=1)
     page = list(islice(found, size or RESULTS_MAX))

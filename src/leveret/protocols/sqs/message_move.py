@@ -4,7 +4,7 @@ from typing import Any
 
 from leveret.protocols.http.response import Response
 from leveret.protocols.sqs.authorization import authorize, may
-from leveret.protocols.sqs.call import Answer, Call
+from leveret.protocols.sqs.call import Answer, SqsCall
 from leveret.protocols.sqs.errors import SqsError, invalid
 from leveret.protocols.sqs.move_tasks import CANCELLING, RUNNING, MoveTask
 from leveret.protocols.sqs.parameters import number, required
@@ -14,14 +14,14 @@ RATE_MAX = 500
 RESULTS_MAX = 10
 
 
-def start_message_move_task(call: Call) -> Answer:
+def start_message_move_task(call: SqsCall) -> Answer:
     """Begin to move the messages of a queue for dead letters."""
     given = call.parameters
     source = _source(call)
     rate = number(given, "MaxNumberOfMessagesPerSecond", RATE_MAX, least=1)
     destination = None
     everywhere = call.account.everywhere
-    with everywhere.guard:
+    with everywhere.runtime:
         sources = everywhere.sources(source.name)
     if not sources:
         raise invalid("Source queue must be configured as a Dead Letter Queue.")
@@ -36,12 +36,12 @@ def start_message_move_task(call: Call) -> Answer:
         return found is not None and may(call, found, "SendMessage")
 
     task = call.account.tasks.start(source, destination, rate, sends_to)
-    with call.account.guard:
-        frame = call.account.guard.commit()
-    return call.durable(frame, {"TaskHandle": task.handle(source.arn)})
+    with call.account.runtime:
+        commit_batch = call.account.runtime.commit()
+    return call.durable(commit_batch, {"TaskHandle": task.handle(source.arn)})
 
 
-def cancel_message_move_task(call: Call) -> Response:
+def cancel_message_move_task(call: SqsCall) -> Response:
     """Stop a task; what it has moved stays moved."""
     task = call.account.tasks.find(required(call.parameters, "TaskHandle"))
     authorize(call, call.account.queues.get(task.source), "ReceiveMessage")
@@ -49,7 +49,7 @@ def cancel_message_move_task(call: Call) -> Response:
     return call.answer({"ApproximateNumberOfMessagesMoved": task.moved})
 
 
-def list_message_move_tasks(call: Call) -> Response:
+def list_message_move_tasks(call: SqsCall) -> Response:
     """The newest tasks of a queue."""
     source = _source(call)
     count = number(call.parameters, "MaxResults", RESULTS_MAX, least=1) or 1
@@ -57,13 +57,13 @@ def list_message_move_tasks(call: Call) -> Response:
     return call.answer({"Results": found[:count]})
 
 
-def _source(call: Call) -> SqsQueue:
+def _source(call: SqsCall) -> SqsQueue:
     source = _queue(call, "SourceArn", call.account.queues)
     authorize(call, source, "ReceiveMessage")
     return source
 
 
-def _queue(call: Call, parameter: str, queues: Queues) -> SqsQueue:
+def _queue(call: SqsCall, parameter: str, queues: Queues) -> SqsQueue:
     """The queue of the ARN that a parameter has."""
     arn: str = required(call.parameters, parameter)
     if arn.count(":") < 5 or not arn.startswith("arn:"):
@@ -79,7 +79,7 @@ def _queue(call: Call, parameter: str, queues: Queues) -> SqsQueue:
     return queue
 
 
-def _shown(call: Call, source: SqsQueue, task: MoveTask) -> dict[str, Any]:
+def _shown(call: SqsCall, source: SqsQueue, task: MoveTask) -> dict[str, Any]:
     """A task as an answer has it; only one that runs can be named."""
     told: dict[str, Any] = {"TaskHandle": task.handle(source.arn)} if task.status == RUNNING else {}
     told |= {"Status": task.status, "SourceArn": source.arn}

@@ -18,11 +18,11 @@ from leveret.core.catalog import Kind
 from leveret.core.errors import LeveretError
 from leveret.core.filters import Filter
 from leveret.observability.logs import Log
-from leveret.protocols.http.async_broker import Desk
+from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.sqs.errors import SqsError, invalid
 from leveret.protocols.sqs.queues import Queues, SqsQueue
 from leveret.runtime.redrive import Redrive
-from leveret.runtime.runtime import Guard
+from leveret.runtime.runtime import Runtime
 
 KEPT_PER_SOURCE = 10
 RUNNING, CANCELLING, CANCELLED, COMPLETED, FAILED = "RUNNING", "CANCELLING", "CANCELLED", "COMPLETED", "FAILED"
@@ -67,15 +67,15 @@ def task_of(handle: str) -> tuple[str, str]:
 class MoveTasks:
     """The tasks of all queues of a region, the newest last."""
 
-    def __init__(self, guard: Guard, queues: Queues, desk: Desk, region: str) -> None:
+    def __init__(self, runtime: Runtime, queues: Queues, async_broker: AsyncBroker, region: str) -> None:
         """Take up what is known of a region; nothing runs after a restart."""
-        self._guard = guard
+        self._runtime = runtime
         self._queues = queues
-        self._desk = desk
+        self._async_broker = async_broker
         self._region = region
         self._tasks: dict[str, MoveTask] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
-        with guard as core:
+        with runtime as core:
             stored = sorted(core.catalog.of(Kind.MOVE_TASK), key=lambda row: row["started_ms"])
             for task in (MoveTask(**row) for row in stored):
                 if task.region != region:
@@ -99,17 +99,17 @@ class MoveTasks:
                 "There is already a task running. Only one active task is allowed for a source queue arn at a given "
                 "time."
             )
-        now_ms = self._guard.clock.now_ms()
+        now_ms = self._runtime.clock.now_ms()
         task = MoveTask(
             secrets.token_hex(16), source.name, destination, rate, now_ms, source.core.depth, region=self._region
         )
-        redrive = Redrive(self._guard, source.core, destination, Filter(), None, rate, False, allows)
+        redrive = Redrive(self._runtime, source.core, destination, Filter(), None, rate, False, allows)
         redrive.begin()
         self._tasks[task.name] = task
-        with self._guard:
+        with self._runtime:
             self._keep(task)
             self._forget(source.name)
-        self._running[task.name] = self._desk.loop.create_task(self._run(task, redrive))
+        self._running[task.name] = self._async_broker.loop.create_task(self._run(task, redrive))
         return task
 
     def of(self, source: str) -> Iterator[MoveTask]:
@@ -128,7 +128,7 @@ class MoveTasks:
         try:
             while not redrive.ended and task.status == RUNNING and not self._lacks_destination(task):
                 before = redrive.result.moved
-                await self._guard.wait_async(redrive.step())
+                await self._runtime.wait_async(redrive.step())
                 task.moved = redrive.result.moved
                 await asyncio.sleep((task.moved - before) / task.rate if task.rate else 0)
             self._end(task, redrive)
@@ -151,15 +151,15 @@ class MoveTasks:
             task.status, task.failure = FAILED, NO_SOURCE
         else:
             task.status = COMPLETED
-        with self._guard:
+        with self._runtime:
             self._keep(task)
 
     def _keep(self, task: MoveTask) -> None:
         row: dict[str, Any] = asdict(task)
-        self._guard.core.define(Kind.MOVE_TASK, row)
+        self._runtime.core.define(Kind.MOVE_TASK, row)
 
     def _forget(self, source: str) -> None:
         """Keep no more than the newest tasks of a queue."""
         for task in list(self.of(source))[KEPT_PER_SOURCE:]:
             del self._tasks[task.name]
-            self._guard.core.undefine(Kind.MOVE_TASK, {"name": task.name})
+            self._runtime.core.undefine(Kind.MOVE_TASK, {"name": task.name})

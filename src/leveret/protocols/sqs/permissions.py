@@ -3,7 +3,7 @@
 import re
 
 from leveret.protocols.sqs.authorization import authorize_grants
-from leveret.protocols.sqs.call import Answer, Call
+from leveret.protocols.sqs.call import Answer, SqsCall
 from leveret.protocols.sqs.errors import SqsError, invalid
 from leveret.protocols.sqs.parameters import names, required
 from leveret.protocols.sqs.queue_policy import labels, with_statement, without_statement
@@ -29,7 +29,7 @@ _LABEL = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _PRINCIPAL = re.compile(r"\d{12}|\*|arn:aws:iam::\d{12}:[\w+=,.@/-]{1,200}")
 
 
-def add_permission(call: Call, queue: SqsQueue) -> Answer:
+def add_permission(call: SqsCall, queue: SqsQueue) -> Answer:
     """Let other principals do something."""
     given = call.parameters
     for name in ("Label", "AWSAccountIds", "Actions"):
@@ -56,7 +56,7 @@ def add_permission(call: Call, queue: SqsQueue) -> Answer:
     return _set(call, queue, changed)
 
 
-def remove_permission(call: Call, queue: SqsQueue) -> Answer:
+def remove_permission(call: SqsCall, queue: SqsQueue) -> Answer:
     """Take a statement back."""
     label = required(call.parameters, "Label")
     policy = queue.kept.get("Policy")
@@ -65,8 +65,8 @@ def remove_permission(call: Call, queue: SqsQueue) -> Answer:
     return _set(call, queue, without_statement(policy, label))
 
 
-def _set(call: Call, queue: SqsQueue, policy: str) -> Answer:
-    with call.account.guard:
+def _set(call: SqsCall, queue: SqsQueue, policy: str) -> Answer:
+    with call.account.runtime:
         call.account.queues.change(queue, {"Policy": policy})
-        frame = call.account.guard.commit()
-    return call.durable(frame)
+        commit_batch = call.account.runtime.commit()
+    return call.durable(commit_batch)

@@ -14,7 +14,7 @@ from leveret.protocols.http.response import Response
 from leveret.protocols.sqs import query_protocol
 from leveret.protocols.sqs.errors import SqsError
 from leveret.protocols.sqs.json_protocol import valid
-from leveret.protocols.sqs.query_protocol import OUTPUTS, Table
+from leveret.protocols.sqs.query_protocol import OUTPUTS, QueryMap
 
 MEDIA_TYPE = "application/json"
 NAMES = {"Messages": "messages", "QueueUrls": "queueUrls"}
@@ -46,7 +46,7 @@ def _structure(structure: dict[str, Any]) -> dict[str, Any]:
 
 def _value(name: str, value: Any) -> Any:
     kind = OUTPUTS.get(name)
-    if isinstance(kind, Table):
+    if isinstance(kind, QueryMap):
         return [{kind.key: key, kind.value: _value("", each)} for key, each in value.items()]
     if isinstance(value, list):
         return [_member(name, each) for each in value]

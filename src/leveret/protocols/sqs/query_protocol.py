@@ -28,7 +28,7 @@ class Sequence(NamedTuple):
     member: str
 
 
-class Table(NamedTuple):
+class QueryMap(NamedTuple):
     """A map whose members have a key and a value of these names."""
 
     member: str
@@ -36,15 +36,15 @@ class Table(NamedTuple):
     value: str = "Value"
 
 
-INPUTS: dict[str, Sequence | Table] = {
-    "Attributes": Table("Attribute"),
-    "tags": Table("Tag", "Key"),
-    "Tags": Table("Tag", "Key"),
+INPUTS: dict[str, Sequence | QueryMap] = {
+    "Attributes": QueryMap("Attribute"),
+    "tags": QueryMap("Tag", "Key"),
+    "Tags": QueryMap("Tag", "Key"),
     "AttributeNames": Sequence("AttributeName"),
     "MessageSystemAttributeNames": Sequence("MessageSystemAttributeName"),
     "MessageAttributeNames": Sequence("MessageAttributeName"),
-    "MessageAttributes": Table("MessageAttribute"),
-    "MessageSystemAttributes": Table("MessageSystemAttribute"),
+    "MessageAttributes": QueryMap("MessageAttribute"),
+    "MessageSystemAttributes": QueryMap("MessageSystemAttribute"),
     "AWSAccountIds": Sequence("AWSAccountId"),
     "Actions": Sequence("ActionName"),
     "TagKeys": Sequence("TagKey"),
@@ -56,10 +56,10 @@ ENTRIES = {
 }
 NUMBERS = frozenset(name for name, kind in TYPES.items() if kind is int)
 
-OUTPUTS: dict[str, Sequence | Table] = {
-    "Attributes": Table("Attribute"),
-    "MessageAttributes": Table("MessageAttribute"),
-    "Tags": Table("Tag", "Key"),
+OUTPUTS: dict[str, Sequence | QueryMap] = {
+    "Attributes": QueryMap("Attribute"),
+    "MessageAttributes": QueryMap("MessageAttribute"),
+    "Tags": QueryMap("Tag", "Key"),
     "Messages": Sequence("Message"),
     "QueueUrls": Sequence("QueueUrl"),
     "queueUrls": Sequence("QueueUrl"),

@@ -4,7 +4,7 @@ from leveret.protocols.http.response import Response
 from leveret.protocols.sqs.account import Account
 from leveret.protocols.sqs.attributes import ALL, READABLE, check_attributes
 from leveret.protocols.sqs.authorization import authorize_grants, authorize_redrive
-from leveret.protocols.sqs.call import Answer, Call
+from leveret.protocols.sqs.call import Answer, SqsCall
 from leveret.protocols.sqs.errors import SqsError, invalid
 from leveret.protocols.sqs.parameters import names, required, texts
 from leveret.protocols.sqs.queue_policy import check_policy
@@ -12,7 +12,7 @@ from leveret.protocols.sqs.queues import SqsQueue
 from leveret.protocols.sqs.redrive_policy import allows_source, check_allow_policy, read_redrive_policy
 
 
-def get_queue_attributes(call: Call, queue: SqsQueue) -> Response:
+def get_queue_attributes(call: SqsCall, queue: SqsQueue) -> Response:
     """The attributes that are asked for."""
     wanted = names(call.parameters, "AttributeNames")
     for name in wanted:
@@ -20,7 +20,7 @@ def get_queue_attributes(call: Call, queue: SqsQueue) -> Response:
             raise SqsError("InvalidAttributeName", f"Unknown Attribute {name}.")
     if not wanted:
         return call.answer({})
-    with call.account.guard:
+    with call.account.runtime:
         known = {**described(queue), **queue.attributes}
     found = known if ALL in wanted else {name: known[name] for name in wanted if name in known}
     return call.answer({"Attributes": found} if found else {})
@@ -39,7 +39,7 @@ def described(queue: SqsQueue) -> dict[str, str]:
     }
 
 
-def set_queue_attributes(call: Call, queue: SqsQueue) -> Answer:
+def set_queue_attributes(call: SqsCall, queue: SqsQueue) -> Answer:
     """Other values for some attributes."""
     required(call.parameters, "Attributes")
     wanted = texts(call.parameters, "Attributes")
@@ -48,15 +48,15 @@ def set_queue_attributes(call: Call, queue: SqsQueue) -> Answer:
     given = check_attributes(wanted, queue.fifo)
     given.pop("FifoQueue", None)  # the queue is one
     account = call.account
-    with account.guard:
+    with account.runtime:
         check_values(call, queue.name, queue.fifo, {**queue.attributes, **given}, given, queue)
         account.queues.change(queue, with_encryption(given))
-        frame = account.guard.commit()
-    return call.durable(frame)
+        commit_batch = account.runtime.commit()
+    return call.durable(commit_batch)
 
 
 def check_values(
-    call: Call,
+    call: SqsCall,
     name: str,
     fifo: bool,
     attributes: dict[str, str],

@@ -1,7 +1,7 @@
 """TagQueue, UntagQueue and ListQueueTags."""
 
 from leveret.protocols.http.response import Response
-from leveret.protocols.sqs.call import Answer, Call
+from leveret.protocols.sqs.call import Answer, SqsCall
 from leveret.protocols.sqs.errors import SqsError, invalid
 from leveret.protocols.sqs.parameters import names, required, texts
 from leveret.protocols.sqs.queues import SqsQueue
@@ -23,14 +23,14 @@ def check_tags(tags: dict[str, str]) -> None:
             )
 
 
-def tag_queue(call: Call, queue: SqsQueue) -> Answer:
+def tag_queue(call: SqsCall, queue: SqsQueue) -> Answer:
     """Add or replace tags."""
     if not call.parameters.get("Tags"):
         raise SqsError("MissingParameter", name="Tags")
     return _change(call, queue, {**queue.tags, **texts(call.parameters, "Tags")})
 
 
-def untag_queue(call: Call, queue: SqsQueue) -> Answer:
+def untag_queue(call: SqsCall, queue: SqsQueue) -> Answer:
     """Remove tags."""
     required(call.parameters, "TagKeys")
     gone = names(call.parameters, "TagKeys")
@@ -39,15 +39,15 @@ def untag_queue(call: Call, queue: SqsQueue) -> Answer:
     return _change(call, queue, {key: value for key, value in queue.tags.items() if key not in gone})
 
 
-def list_queue_tags(call: Call, queue: SqsQueue) -> Response:
+def list_queue_tags(call: SqsCall, queue: SqsQueue) -> Response:
     """All tags."""
     return call.answer({"Tags": queue.tags} if queue.tags else {})
 
 
-def _change(call: Call, queue: SqsQueue, tags: dict[str, str]) -> Answer:
+def _change(call: SqsCall, queue: SqsQueue, tags: dict[str, str]) -> Answer:
     check_tags(tags)
-    with call.account.guard:
+    with call.account.runtime:
         queue.details["tags"] = tags
         call.account.queues.keep(queue)
-        frame = call.account.guard.commit()
-    return call.durable(frame)
+        commit_batch = call.account.runtime.commit()
+    return call.durable(commit_batch)

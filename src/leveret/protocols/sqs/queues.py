@@ -80,8 +80,8 @@ class Queues:
     def __init__(self, broker: Broker, settings: Settings) -> None:
         """Use the virtual host of the settings."""
         self._broker = broker
-        self.guard = broker.guard
-        self._core = broker.guard.core
+        self.runtime = broker.runtime
+        self._core = broker.runtime.core
         self._settings = settings
         self._known: dict[int, SqsQueue] = {}
         self._sources: dict[str, set[str]] = {}
@@ -103,8 +103,8 @@ class Queues:
         """Something else is said about one queue, by another node."""
         if row["vhost"] == self._settings.vhost:
             self._note_target(row["name"], row.get("attributes", {}))
-            home = self._core.topology.vhosts.get(self._settings.vhost)
-            core = None if home is None else home.queues.get(row["name"])
+            virtual_host = self._core.topology.vhosts.get(self._settings.vhost)
+            core = None if virtual_host is None else virtual_host.queues.get(row["name"])
             known = None if core is None else self._known.get(core.id)
             if known is not None:
                 known.details = self._details(known.core)
@@ -114,8 +114,8 @@ class Queues:
         """The queue of that name, unless it belongs to a connection."""
         if self._core.catalog.versions[Kind.QUEUE_DETAILS] != self._version:
             self._reread()
-        home = self._core.topology.vhosts.get(self._settings.vhost)
-        core: CoreQueue | None = None if home is None else home.queues.get(name)
+        virtual_host = self._core.topology.vhosts.get(self._settings.vhost)
+        core: CoreQueue | None = None if virtual_host is None else virtual_host.queues.get(name)
         if core is None or core.owner is not None:
             return None
         return self._known.get(core.id) or self._learn(core)
@@ -137,8 +137,8 @@ class Queues:
 
     def after(self, name: str, prefix: str = "") -> Iterator[SqsQueue]:
         """Those behind a name, of those that begin so. Under the lock."""
-        home = self._core.topology.vhosts.get(self._settings.vhost)
-        for each in home.queue_names.after(name, prefix) if home is not None else ():
+        virtual_host = self._core.topology.vhosts.get(self._settings.vhost)
+        for each in virtual_host.queue_names.after(name, prefix) if virtual_host is not None else ():
             found = self.find(each)
             if found is not None:
                 yield found

@@ -1,13 +1,13 @@
 """Receipt handles: which message and which delivery a request is about."""
 
 from leveret.core.errors import InvalidReceipt
-from leveret.protocols.sqs.call import Call
+from leveret.protocols.sqs.call import SqsCall
 from leveret.protocols.sqs.errors import SqsError, invalid
 from leveret.protocols.sqs.parameters import Parameters, required
 from leveret.protocols.sqs.queues import SqsQueue
 
 
-def read_handle(call: Call, queue: SqsQueue, given: Parameters) -> tuple[int, int]:
+def read_handle(call: SqsCall, queue: SqsQueue, given: Parameters) -> tuple[int, int]:
     """The number of a message and of its delivery."""
     handle: str = required(given, "ReceiptHandle")
     try:

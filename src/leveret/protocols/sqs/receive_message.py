@@ -6,12 +6,12 @@ from functools import partial
 from leveret.embedded.message import Message, any_stored
 from leveret.protocols.http.response import Response
 from leveret.protocols.sqs import texts
-from leveret.protocols.sqs.call import Answer, Call
+from leveret.protocols.sqs.call import Answer, SqsCall
 from leveret.protocols.sqs.drafts import PLAIN_SENDERS
 from leveret.protocols.sqs.errors import SqsError
 from leveret.protocols.sqs.parameters import names, number
 from leveret.protocols.sqs.queues import SqsQueue
-from leveret.protocols.sqs.received import SYSTEM, Wanted, shown
+from leveret.protocols.sqs.received import SYSTEM, WantedAttributes, shown
 
 MESSAGES_MAX = 10
 WAIT_S_MAX = 20
@@ -20,11 +20,11 @@ VISIBILITY_S_DEFAULT = 30
 """Of a queue that was declared by AMQP without a visibility timeout."""
 EVERYTHING = frozenset(SYSTEM)
 MORE = frozenset(("AttributeNames", "MessageSystemAttributeNames", "MessageAttributeNames"))
-BODIES = Wanted(frozenset(), [])
+BODIES = WantedAttributes(frozenset(), [])
 """What is wanted by those who ask for nothing more."""
 
 
-def receive_message(call: Call, queue: SqsQueue) -> Answer:
+def receive_message(call: SqsCall, queue: SqsQueue) -> Answer:
     """Take up to ten messages."""
     given = call.parameters
     count = number(given, "MaxNumberOfMessages", MESSAGES_MAX, least=1) or 1
@@ -46,7 +46,7 @@ def receive_message(call: Call, queue: SqsQueue) -> Answer:
     return _take(call, queue, answer, count, wait_s, lease_s)
 
 
-def wanted(call: Call) -> Wanted:
+def wanted(call: SqsCall) -> WantedAttributes:
     """What is to be told beside the bodies."""
     given = call.parameters
     if MORE.isdisjoint(given):
@@ -54,10 +54,10 @@ def wanted(call: Call) -> Wanted:
     system = {*names(given, "AttributeNames"), *names(given, "MessageSystemAttributeNames")}
     for name in system - EVERYTHING - {"All"}:
         raise SqsError("InvalidAttributeName", f"Unknown Attribute {name}.")
-    return Wanted(EVERYTHING if "All" in system else frozenset(system), names(given, "MessageAttributeNames"))
+    return WantedAttributes(EVERYTHING if "All" in system else frozenset(system), names(given, "MessageAttributeNames"))
 
 
-def _answer(call: Call, queue: SqsQueue, what: Wanted, taken: list[Message]) -> Response:
+def _answer(call: SqsCall, queue: SqsQueue, what: WantedAttributes, taken: list[Message]) -> Response:
     if not taken:
         return call.answer({})
     if call.in_json and what is BODIES:
@@ -67,7 +67,7 @@ def _answer(call: Call, queue: SqsQueue, what: Wanted, taken: list[Message]) -> 
     return call.answer({"Messages": shown(call.account, queue, taken, what)})
 
 
-def _over_limit(call: Call, queue: SqsQueue, wait_s: int) -> Response:
+def _over_limit(call: SqsCall, queue: SqsQueue, wait_s: int) -> Response:
     """Nothing more can be taken: a client that does not wait is told so, the others and those of FIFO queues get
     nothing.
     """
@@ -76,10 +76,10 @@ def _over_limit(call: Call, queue: SqsQueue, wait_s: int) -> Response:
     raise SqsError("OverLimit", f"Too many messages in flight for the queue {queue.name}: delete some first.")
 
 
-def _repeat(call: Call, queue: SqsQueue, attempt_id: str, lease_s: int | None) -> list[Message]:
+def _repeat(call: SqsCall, queue: SqsQueue, attempt_id: str, lease_s: int | None) -> list[Message]:
     """The messages of the same attempt before, held anew; nothing when there was none."""
     account = call.account
-    with account.guard as core:
+    with account.runtime as core:
         messages = account.attempts.repeat(queue.core.id, attempt_id, core.now_ms)
         lease_ms = (queue.core.policy.lease_ms or 0) if lease_s is None else lease_s * 1000
         for message in messages:
@@ -90,7 +90,7 @@ def _repeat(call: Call, queue: SqsQueue, attempt_id: str, lease_s: int | None) -
 
 
 def _remember(
-    call: Call, queue: SqsQueue, attempt_id: str, answer: Callable[[list[Message]], Response], taken: list[Message]
+    call: SqsCall, queue: SqsQueue, attempt_id: str, answer: Callable[[list[Message]], Response], taken: list[Message]
 ) -> Response:
     """Answer, and be ready to do so again."""
     if taken:
@@ -99,7 +99,7 @@ def _remember(
 
 
 def _take(
-    call: Call,
+    call: SqsCall,
     queue: SqsQueue,
     answer: Callable[[list[Message]], Response],
     count: int,
@@ -108,7 +108,7 @@ def _take(
 ) -> Answer:
     """Take messages now, or when there are some."""
     user = call.caller.user
-    taken = call.account.desk.receive(
+    taken = call.account.async_broker.receive(
         queue.handle, _as_they_are, count, wait_s=wait_s, lease_s=lease_s, consumer=user, user=user
     )
     if isinstance(taken, list) and not any_stored(taken):
@@ -121,10 +121,10 @@ def _as_they_are(taken: list[Message]) -> list[Message]:
 
 
 async def _fetched(
-    call: Call, answer: Callable[[list[Message]], Response], taken: list[Message] | Awaitable[list[Message]]
+    call: SqsCall, answer: Callable[[list[Message]], Response], taken: list[Message] | Awaitable[list[Message]]
 ) -> Response:
     """Wait for messages; bodies that are kept outside of the log are fetched in another thread."""
     messages = taken if isinstance(taken, list) else await taken
     if any_stored(messages):
-        await call.account.desk.elsewhere(lambda: [message.data for message in messages])
+        await call.account.async_broker.in_thread(lambda: [message.data for message in messages])
     return answer(messages)

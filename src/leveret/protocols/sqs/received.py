@@ -33,7 +33,7 @@ SYSTEM = (
 )
 
 
-class Wanted(NamedTuple):
+class WantedAttributes(NamedTuple):
     """What a receiver wants to know beside the body."""
 
     system: frozenset[str]
@@ -45,7 +45,7 @@ def sequence_number(seq: int) -> str:
     return str(SEQUENCE_BASE + seq)
 
 
-def shown(account: Account, queue: SqsQueue, messages: list[Message], wanted: Wanted) -> list[dict[str, Any]]:
+def shown(account: Account, queue: SqsQueue, messages: list[Message], wanted: WantedAttributes) -> list[dict[str, Any]]:
     """Messages as an answer has them."""
     told = received(messages, account.receipts, queue.core.id, account.tag, PLAIN_SENDERS)
     if wanted.system or wanted.attributes:
@@ -54,7 +54,7 @@ def shown(account: Account, queue: SqsQueue, messages: list[Message], wanted: Wa
     return told
 
 
-def _add(told: dict[str, Any], account: Account, queue: SqsQueue, message: Message, wanted: Wanted) -> None:
+def _add(told: dict[str, Any], account: Account, queue: SqsQueue, message: Message, wanted: WantedAttributes) -> None:
     """Tell what is wanted beside the body."""
     content = message.content
     if wanted.system:

@@ -34,7 +34,7 @@ from leveret.protocols.sqs import (
 from leveret.protocols.sqs.account import Account
 from leveret.protocols.sqs.audited import CHANGES, audited, claimed_key
 from leveret.protocols.sqs.authorization import authorize, authorize_name
-from leveret.protocols.sqs.call import Answer, Call, Caller, Wire
+from leveret.protocols.sqs.call import Answer, SqsCall, SqsCaller, Wire
 from leveret.protocols.sqs.errors import SqsError, sqs_error
 from leveret.protocols.sqs.parameters import check_types
 from leveret.protocols.sqs.queues import SqsQueue
@@ -53,7 +53,7 @@ CALLERS_KEPT_MAX = 10_000
 LOG = Log("sqs")
 REFUSED = LOG.limited("signature refused")
 
-QUEUE_ACTIONS: dict[str, Callable[[Call, SqsQueue], Answer]] = {
+QUEUE_ACTIONS: dict[str, Callable[[SqsCall, SqsQueue], Answer]] = {
     "AddPermission": permissions.add_permission,
     "ChangeMessageVisibility": change_visibility.change_message_visibility,
     "ChangeMessageVisibilityBatch": change_visibility.change_message_visibility_batch,
@@ -72,7 +72,7 @@ QUEUE_ACTIONS: dict[str, Callable[[Call, SqsQueue], Answer]] = {
     "TagQueue": queue_tags.tag_queue,
     "UntagQueue": queue_tags.untag_queue,
 }
-ACTIONS: dict[str, Callable[[Call], Answer]] = {
+ACTIONS: dict[str, Callable[[SqsCall], Answer]] = {
     "CancelMessageMoveTask": message_move.cancel_message_move_task,
     "CreateQueue": create_queue.create_queue,
     "GetQueueUrl": list_queues.get_queue_url,
@@ -150,12 +150,12 @@ class Service:
         check_types(parameters)
         if len(request.raw_path) > 1 and "QueueUrl" not in parameters:
             parameters["QueueUrl"] = request.raw_path.decode("latin-1")
-        call = Call(account, wire, request_id, action, parameters, caller, request)
+        call = SqsCall(account, wire, request_id, action, parameters, caller, request)
         if self.audit is not None and action in CHANGES:
             return audited(self.audit, call, partial(self.perform, call))
         return self.perform(call)
 
-    def perform(self, call: Call) -> Answer:
+    def perform(self, call: SqsCall) -> Answer:
         """Do what a call asks for."""
         action = call.action
         function = QUEUE_ACTIONS.get(action)
@@ -167,10 +167,10 @@ class Service:
             authorize_name(call, create_queue.name_of_new(call), action)
         return ACTIONS[action](call)
 
-    def _caller_of(self, user: str | None, host: str, tls: bool) -> Caller:
-        return Caller(user, self._nobody if user is None else self._account.settings.user_arn(user), host, tls)
+    def _caller_of(self, user: str | None, host: str, tls: bool) -> SqsCaller:
+        return SqsCaller(user, self._nobody if user is None else self._account.settings.user_arn(user), host, tls)
 
-    def _admit(self, request: Request) -> Caller:
+    def _admit(self, request: Request) -> SqsCaller:
         """Who sent a request, unless it sends too many."""
         if self._throttle is None:
             identity, peer = request.identity, request.peer
@@ -181,7 +181,7 @@ class Service:
             request.is_counted = caller.user is not None or not self._account.settings.auth
         return caller
 
-    def _caller(self, request: Request, throttle: Throttle) -> Caller:
+    def _caller(self, request: Request, throttle: Throttle) -> SqsCaller:
         """Who sent a request, by its signature."""
         peer = request.peer
         if not self._account.settings.auth:

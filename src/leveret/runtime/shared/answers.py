@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from leveret.clock import Clock
 from leveret.runtime.shared.keys import ANSWER
-from leveret.runtime.shared.memory import Memory
+from leveret.runtime.shared.memory import ExpiringMemory
 from leveret.runtime.shared.scripts import CLAIM, DROP, KEEP
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Answers:
 
     def __init__(self, clock: Clock, redis: Redis | None = None) -> None:
         """Without Redis, of this node alone."""
-        self._memory = Memory(clock, ENTRIES_MAX, BYTES_MAX)
+        self._memory = ExpiringMemory(clock, ENTRIES_MAX, BYTES_MAX)
         self._redis = redis
 
     async def claim(self, name: str, mark: bytes) -> bytes | None:

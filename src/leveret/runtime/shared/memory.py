@@ -5,7 +5,7 @@ from threading import Lock
 from leveret.clock import Clock
 
 
-class Memory:
+class ExpiringMemory:
     """Values by their keys."""
 
     def __init__(self, clock: Clock, entries_max: int, bytes_max: int) -> None:

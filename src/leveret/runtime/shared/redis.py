@@ -37,7 +37,7 @@ Call = tuple[str, *tuple[str | bytes | float, ...]]
 LOG = Log("redis")
 
 
-class Question(NamedTuple):
+class RedisCall(NamedTuple):
     """A script for some keys, and who waits for its answers."""
 
     script: str
@@ -59,7 +59,7 @@ class Redis:
         self._space = space(cluster)
         self._shown = shown_redis_url(url)
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[Question] = deque()
+        self._waiting: deque[RedisCall] = deque()
         self._trip: asyncio.Task[None] | None = None
         self.up = False
         self.trouble: str | None = None
@@ -119,7 +119,7 @@ class Redis:
         """The same for several keys."""
         answers = [None] * len(calls)
         if self.up and calls:
-            question = Question(script, calls, self._loop.create_future())
+            question = RedisCall(script, calls, self._loop.create_future())
             self._waiting.append(question)
             self.waits += self._trip is not None
             if self._trip is None:
@@ -130,7 +130,7 @@ class Redis:
 
     async def _travel(self) -> None:
         """Make one round trip after the other: what comes during one goes with the next."""
-        batch: list[Question] = []
+        batch: list[RedisCall] = []
         try:
             while self._waiting:
                 batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), QUESTIONS_MAX))]
@@ -143,7 +143,7 @@ class Redis:
                 question.answer([])
             self._waiting.clear()
 
-    async def _ask(self, batch: list[Question]) -> list[Any]:
+    async def _ask(self, batch: list[RedisCall]) -> list[Any]:
         """The answers to some questions; or none at all."""
         pipeline = self._client.pipeline(transaction=False)
         for question in batch:

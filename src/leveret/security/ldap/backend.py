@@ -12,11 +12,11 @@ from unicodedata import category, normalize
 
 from leveret.core.errors import InvalidArgument
 from leveret.core.names import NAME_BYTES_MAX
-from leveret.security.authentication import Credentials, Login
+from leveret.security.authentication import AuthenticatedLogin, Credentials
 from leveret.security.distinguished_names import Parts, parsed
 from leveret.security.identity import Identity
 from leveret.security.ldap.connection import Unavailable
-from leveret.security.ldap.directory import Directory, Misconfigured, WrongLogin
+from leveret.security.ldap.directory import LdapDirectory, Misconfigured, WrongLogin
 from leveret.security.ldap.mapping import GroupMapping, NoGroup
 from leveret.security.passwords import PASSWORD_BYTES_MAX
 
@@ -28,7 +28,7 @@ NO_NAME_CATEGORIES = frozenset(("Cc", "Cf", "Cs", "Co", "Cn"))
 class Ldap:
     """Logs users in by a directory; used by many threads."""
 
-    def __init__(self, directory: Directory, mapping: str, group_base: str | None, cache_s: float) -> None:
+    def __init__(self, directory: LdapDirectory, mapping: str, group_base: str | None, cache_s: float) -> None:
         """`mapping` is the file of groups; raises InvalidArgument when it cannot be used."""
         self._directory = directory
         self._path = mapping
@@ -48,16 +48,16 @@ class Ldap:
             identity, until_ms = self._remembered.get(self._digest(given), (None, 0))
         return identity if until_ms - self._cache_ms <= now_ms < until_ms else None
 
-    def authenticate(self, given: Credentials, peer: str, now_ms: int) -> Login:
+    def authenticate(self, given: Credentials, peer: str, now_ms: int) -> AuthenticatedLogin:
         """Ask the directory; in a worker thread, for it waits."""
         try:
             name = _checked(given)
             found = self._directory.log_in(name, given.password)
             identity = self._current_mapping().identity(name, found.groups, self._base)
         except (WrongLogin, NoGroup, Misconfigured, Unavailable, InvalidArgument) as error:
-            return Login(None, f"LDAP: {error}")
+            return AuthenticatedLogin(None, f"LDAP: {error}")
         self._remember(given, identity, now_ms)
-        return Login(identity)
+        return AuthenticatedLogin(identity)
 
     def close(self) -> None:
         """Close connections."""

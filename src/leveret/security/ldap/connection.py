@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from leveret.core.errors import InvalidArgument
 from leveret.security.ldap import wire
-from leveret.security.ldap.names import Names
-from leveret.security.ldap.wire import Code, Entry, Malformed, Message, Result, Scope
+from leveret.security.ldap.names import HostNames
+from leveret.security.ldap.wire import Code, LdapEntry, LdapMessage, Malformed, Result, SearchScope
 from leveret.security.peers import is_loopback
 
 PORTS = {"ldap": 389, "ldaps": 636}
@@ -31,7 +31,7 @@ class Unavailable(Exception):
     """A server does not answer, or not as one should: another one may."""
 
 
-class Failed(Exception):
+class LdapFailed(Exception):
     """A server has answered that it does not do what was asked."""
 
     def __init__(self, what: str, result: Result) -> None:
@@ -41,7 +41,7 @@ class Failed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class LdapServer:
     """The address of a server, and how it is spoken with."""
 
     url: str
@@ -51,7 +51,7 @@ class Server:
     start_tls: bool
 
     @classmethod
-    def parse(cls, url: str, start_tls: bool) -> "Server":
+    def parse(cls, url: str, start_tls: bool) -> "LdapServer":
         """The server of a URL; raises InvalidArgument."""
         try:
             parts = urlsplit(url)
@@ -72,10 +72,10 @@ class Server:
         return self.tls or self.start_tls
 
 
-class Connection:
+class LdapConnection:
     """A connection; after any Unavailable it is of no use."""
 
-    def __init__(self, server: Server, names: Names, context: ssl.SSLContext | None, deadline_s: float) -> None:
+    def __init__(self, server: LdapServer, names: HostNames, context: ssl.SSLContext | None, deadline_s: float) -> None:
         """Connect, by TLS if the server is to be spoken with so; raises Unavailable."""
         self.deadline_s = deadline_s
         """When it gives up, by time.monotonic(); set it anew before using the connection again."""
@@ -97,7 +97,7 @@ class Connection:
             self._socket.close()
             raise
 
-    def _connected(self, names: Names) -> socket.socket:
+    def _connected(self, names: HostNames) -> socket.socket:
         """A socket to the first address that takes a connection."""
         reason: object = "its name has no address"
         addresses = names.addresses(self._server.host, self._server.port, self.deadline_s)
@@ -136,12 +136,12 @@ class Connection:
         return self._ask(wire.bind_request(dn, password), wire.BIND_DONE)
 
     def search(
-        self, base: str, scope: Scope, filter: bytes, attributes: Iterable[str] = (), *, entries_max: int
-    ) -> list[Entry]:
+        self, base: str, scope: SearchScope, filter: bytes, attributes: Iterable[str] = (), *, entries_max: int
+    ) -> list[LdapEntry]:
         """The entries that a filter matches, at most one more than `entries_max`; raises Failed."""
         time_s = max(1, int(self._left_s()))
         self._send(wire.search_request(base, scope, filter, attributes, entries_max + 1, time_s))
-        found: list[Entry] = []
+        found: list[LdapEntry] = []
         size = 0
         for message in self._answers():
             if message.kind == wire.ENTRY:
@@ -173,7 +173,7 @@ class Connection:
 
     def _failure(self, what: str, result: Result) -> Exception:
         busy = result.code in (Code.BUSY, Code.UNAVAILABLE, Code.TIME_LIMIT)
-        return Unavailable(str(result)) if busy else Failed(what, result)
+        return Unavailable(str(result)) if busy else LdapFailed(what, result)
 
     def _send(self, operation: bytes) -> None:
         self._last_id += 1
@@ -183,7 +183,7 @@ class Connection:
         except OSError as error:
             raise Unavailable(str(error) or "it took too long") from None
 
-    def _answers(self) -> Iterator[Message]:
+    def _answers(self) -> Iterator[LdapMessage]:
         """What the server answers to the last operation."""
         while True:
             message = _decoded(wire.message_of, self._receive())

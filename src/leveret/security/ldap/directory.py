@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from leveret.core.errors import InvalidArgument
 from leveret.security.distinguished_names import Parts, escaped, parsed
 from leveret.security.ldap import filters
-from leveret.security.ldap.connection import Connection, Failed
-from leveret.security.ldap.filters import Filter
-from leveret.security.ldap.servers import Servers
-from leveret.security.ldap.wire import Code, Scope
+from leveret.security.ldap.connection import LdapConnection, LdapFailed
+from leveret.security.ldap.filters import LdapFilter
+from leveret.security.ldap.servers import LdapServers
+from leveret.security.ldap.wire import Code, SearchScope
 
 USERNAME, USER_DN = "username", "user_dn"
 BY_NAME = "${username}"
@@ -34,7 +34,7 @@ class Misconfigured(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DirectoryUser:
     """A user that has logged in."""
 
     dn: str
@@ -49,9 +49,9 @@ class Rules:
     bind_dn: str | None = None
     bind_password: bytes = field(default=b"", repr=False)
     user_base: str | None = None
-    user_filter: Filter | None = None
+    user_filter: LdapFilter | None = None
     group_base: str | None = None
-    group_filter: Filter | None = None
+    group_filter: LdapFilter | None = None
     group_attribute: str | None = None
     nested: bool = False
     """Whether groups may be in groups, which the same filter finds."""
@@ -76,15 +76,15 @@ class Rules:
             parsed(base)
 
 
-class Directory:
+class LdapDirectory:
     """Logs users in by the servers of a directory."""
 
-    def __init__(self, servers: Servers, rules: Rules) -> None:
+    def __init__(self, servers: LdapServers, rules: Rules) -> None:
         """Nothing is asked yet."""
         self._servers = servers
         self._rules = rules
 
-    def log_in(self, name: str, password: bytes) -> Found:
+    def log_in(self, name: str, password: bytes) -> DirectoryUser:
         """The user of that name, with its groups; raises WrongLogin, Misconfigured, Unavailable. May wait."""
         if not name or not password:
             raise WrongLogin("a name or a password is missing")
@@ -94,7 +94,7 @@ class Directory:
         """Close connections that wait for their next use."""
         self._servers.close()
 
-    def _log_in(self, connection: Connection, name: str, password: bytes) -> Found:
+    def _log_in(self, connection: LdapConnection, name: str, password: bytes) -> DirectoryUser:
         dn = self._dn(connection, name)
         result = connection.bind(dn, password)
         if result.code != Code.SUCCESS:
@@ -102,13 +102,13 @@ class Directory:
         if self._rules.bind_dn is not None:
             self._serve(connection)
         try:
-            return Found(dn, frozenset(map(parsed, self._groups(connection, name, dn))))
-        except Failed as error:
+            return DirectoryUser(dn, frozenset(map(parsed, self._groups(connection, name, dn))))
+        except LdapFailed as error:
             raise Misconfigured(f"groups of {dn!r} cannot be read: {error}") from None
         except InvalidArgument as error:
             raise Misconfigured(f"a group of {dn!r} has a name that cannot be read: {error}") from None
 
-    def _serve(self, connection: Connection) -> None:
+    def _serve(self, connection: LdapConnection) -> None:
         """Be the service."""
         rules = self._rules
         assert rules.bind_dn is not None, "there is one"
@@ -116,7 +116,7 @@ class Directory:
         if result.code != Code.SUCCESS:
             raise Misconfigured(f"the directory refuses ldap_bind_dn: {result}")
 
-    def _dn(self, connection: Connection, name: str) -> str:
+    def _dn(self, connection: LdapConnection, name: str) -> str:
         """The name of the entry of a user."""
         rules = self._rules
         if rules.user_dn is not None:
@@ -126,8 +126,8 @@ class Directory:
         self._serve(connection)
         sought = rules.user_filter.encoded({USERNAME: name})
         try:
-            found = connection.search(rules.user_base, Scope.SUBTREE, sought, entries_max=1)
-        except Failed as error:
+            found = connection.search(rules.user_base, SearchScope.SUBTREE, sought, entries_max=1)
+        except LdapFailed as error:
             raise Misconfigured(f"users cannot be searched for: {error}") from None
         if len(found) > 1:
             raise Misconfigured(f"several entries are user {name!r}: make ldap_user_filter match one")
@@ -137,7 +137,7 @@ class Directory:
 
     # Groups
 
-    def _groups(self, connection: Connection, name: str, dn: str) -> set[str]:
+    def _groups(self, connection: LdapConnection, name: str, dn: str) -> set[str]:
         """The names of the groups of a user, with those that groups are in."""
         rules, values = self._rules, {USERNAME: name, USER_DN: dn}
         groups: set[str] = set()
@@ -154,21 +154,21 @@ class Directory:
             _check_count(groups)
         return groups
 
-    def _outer(self, connection: Connection, group: str) -> Iterator[str]:
+    def _outer(self, connection: LdapConnection, group: str) -> Iterator[str]:
         """The groups that a group is in."""
         base, sought = self._rules.group_base, self._rules.group_filter
         assert base is not None, "groups of groups are below it"
         assert sought is not None, "it goes with the base"
         return self._matches(connection, base, sought.encoded({USER_DN: group}))
 
-    def _matches(self, connection: Connection, base: str, sought: bytes) -> Iterator[str]:
-        found = connection.search(base, Scope.SUBTREE, sought, entries_max=GROUPS_MAX)
+    def _matches(self, connection: LdapConnection, base: str, sought: bytes) -> Iterator[str]:
+        found = connection.search(base, SearchScope.SUBTREE, sought, entries_max=GROUPS_MAX)
         _check_count(found)
         return (each.dn for each in found)
 
-    def _attribute(self, connection: Connection, dn: str, name: str) -> Iterator[str]:
+    def _attribute(self, connection: LdapConnection, dn: str, name: str) -> Iterator[str]:
         """The values of an attribute of the user's entry, such as memberOf."""
-        found = connection.search(dn, Scope.BASE, ANY_ENTRY, (name,), entries_max=1)
+        found = connection.search(dn, SearchScope.BASE, ANY_ENTRY, (name,), entries_max=1)
         values = found[0].attributes.get(name.lower(), []) if len(found) == 1 else []
         _check_count(values)
         return (each.decode("utf-8", "replace") for each in values)

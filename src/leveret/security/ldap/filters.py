@@ -26,7 +26,7 @@ Encoded = Callable[[Values], bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class LdapFilter:
     """A parsed template."""
 
     text: str
@@ -34,14 +34,14 @@ class Filter:
     """The filter of a request, with values in place of the variables."""
 
 
-def parse(text: str, variables: frozenset[str]) -> Filter:
+def parse(text: str, variables: frozenset[str]) -> LdapFilter:
     """A template that may use these variables; raises InvalidArgument."""
     if len(text) > CHARS_MAX:
         raise InvalidArgument(f"the filter has {len(text)} characters, the limit is {CHARS_MAX}: shorten it")
     encoded, end = _parsed(text, 0, variables, DEPTH_MAX)
     if end != len(text):
         raise _bad(text, end)
-    return Filter(text, encoded)
+    return LdapFilter(text, encoded)
 
 
 def _bad(text: str, at: int) -> InvalidArgument:

@@ -41,7 +41,7 @@ class NoGroup(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GroupGrant:
     """What the members of a group have."""
 
     dn: Parts | None
@@ -63,7 +63,7 @@ class Group:
 class GroupMapping:
     """The groups of a file."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[GroupGrant, ...]
 
     @classmethod
     def read(cls, path: str) -> "GroupMapping":
@@ -100,7 +100,7 @@ class GroupMapping:
         return Identity(user, tags, local=False, permissions=permissions)
 
 
-def _groups(table: object) -> Iterator[Group]:
+def _groups(table: object) -> Iterator[GroupGrant]:
     """The groups of a parsed file."""
     listed = table.get("group") if isinstance(table, dict) and set(table) == {"group"} else None
     if not isinstance(listed, list) or not listed:
@@ -114,7 +114,7 @@ def _groups(table: object) -> Iterator[Group]:
             raise InvalidArgument(f"group {number}: {error}") from None
 
 
-def _group(row: object) -> Group:
+def _group(row: object) -> GroupGrant:
     if not isinstance(row, dict) or set(row) - FIELDS or ("dn" in row) == ("name" in row):
         raise InvalidArgument(f"a group has dn or name, and of the others {', '.join(sorted(FIELDS - {'dn', 'name'}))}")
     which = row.get("dn", row.get("name"))
@@ -127,7 +127,7 @@ def _group(row: object) -> Group:
     if not isinstance(given, list) or len(given) > PERMISSIONS_MAX:
         raise InvalidArgument(f"permissions are a list of at most {PERMISSIONS_MAX}")
     permissions = tuple(_permission(each) for each in given)
-    return Group(parsed(which) if "dn" in row else None, folded(row.get("name", "")) or None, tags, permissions)
+    return GroupGrant(parsed(which) if "dn" in row else None, folded(row.get("name", "")) or None, tags, permissions)
 
 
 def _permission(given: object) -> tuple[str, str, str, str]:

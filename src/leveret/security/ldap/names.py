@@ -11,7 +11,7 @@ KEPT_S = 60.0
 Address = tuple[socket.AddressFamily, Any]
 
 
-class Names:
+class HostNames:
     """What was looked up is used again for a minute, and longer while nothing newer can be had."""
 
     def __init__(self) -> None:

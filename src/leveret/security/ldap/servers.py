@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TypeVar
 
-from leveret.security.ldap.connection import Connection, Server, Unavailable
-from leveret.security.ldap.names import Names
+from leveret.security.ldap.connection import LdapConnection, LdapServer, Unavailable
+from leveret.security.ldap.names import HostNames
 
 RETRY_S = 10.0
 IDLE_S = 60.0  # servers close connections that are not used, some of them after a few minutes
@@ -29,24 +29,28 @@ class _State:
         """Nothing yet."""
         self.trouble: str | None = None
         self.retry_s = 0.0
-        self.idle: list[tuple[float, Connection]] = []
+        self.idle: list[tuple[float, LdapConnection]] = []
 
 
-class Servers:
+class LdapServers:
     """Asks one of several servers; used by many threads."""
 
     def __init__(
-        self, servers: Sequence[Server], context: ssl.SSLContext | None, timeout_s: float, tell: Tell = lambda *_: None
+        self,
+        servers: Sequence[LdapServer],
+        context: ssl.SSLContext | None,
+        timeout_s: float,
+        tell: Tell = lambda *_: None,
     ) -> None:
         """Nothing is connected yet."""
         self._servers = {each: _State() for each in servers}
         self._context = context
         self._timeout_s = timeout_s
         self._tell = tell
-        self._names = Names()
+        self._names = HostNames()
         self._mutex = Lock()
 
-    def ask(self, question: Callable[[Connection], T]) -> T:
+    def ask(self, question: Callable[[LdapConnection], T]) -> T:
         """The answer of the first server that gives one; raises Unavailable when none does, and what is refused."""
         for server, state in self._servers.items():
             if not self._may_ask(state):
@@ -75,7 +79,7 @@ class Servers:
             state.retry_s = now_s + self._timeout_s + RETRY_S
             return True
 
-    def _ask(self, server: Server, state: _State, question: Callable[[Connection], T]) -> T:
+    def _ask(self, server: LdapServer, state: _State, question: Callable[[LdapConnection], T]) -> T:
         """Ask on a connection that waits, or on a new one; the server may have closed those that wait."""
         waiting = self._taken(state)
         if waiting is not None:
@@ -85,9 +89,9 @@ class Servers:
             except Unavailable:
                 self.close_idle(state)
         deadline_s = time.monotonic() + self._timeout_s
-        return self._asked(Connection(server, self._names, self._context, deadline_s), state, question)
+        return self._asked(LdapConnection(server, self._names, self._context, deadline_s), state, question)
 
-    def _asked(self, connection: Connection, state: _State, question: Callable[[Connection], T]) -> T:
+    def _asked(self, connection: LdapConnection, state: _State, question: Callable[[LdapConnection], T]) -> T:
         """Ask, and keep the connection for the next login, which begins with a bind of its own."""
         is_good = True
         try:
@@ -103,7 +107,7 @@ class Servers:
             if not is_kept:
                 connection.close()
 
-    def _taken(self, state: _State) -> Connection | None:
+    def _taken(self, state: _State) -> LdapConnection | None:
         """The connection that was used last, if it is not too old."""
         with self._mutex:
             while state.idle:
@@ -125,7 +129,7 @@ class Servers:
         for state in self._servers.values():
             self.close_idle(state)
 
-    def _failed(self, server: Server, state: _State, reason: str) -> None:
+    def _failed(self, server: LdapServer, state: _State, reason: str) -> None:
         with self._mutex:
             is_news = state.trouble is None
             state.trouble = reason
@@ -134,7 +138,7 @@ class Servers:
         if is_news:
             self._tell(server.url, reason)
 
-    def _works(self, server: Server, state: _State) -> None:
+    def _works(self, server: LdapServer, state: _State) -> None:
         with self._mutex:
             is_news, state.trouble = state.trouble is not None, None
         if is_news:

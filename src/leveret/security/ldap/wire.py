@@ -22,7 +22,7 @@ HEADER_BYTES_MAX = 6  # tag, and a length of up to four bytes
 TEXT_CHARS_MAX = 200  # of what a server says, in a log
 
 
-class Scope(IntEnum):
+class SearchScope(IntEnum):
     """Which entries a search looks at."""
 
     BASE = 0
@@ -56,14 +56,14 @@ class Result(NamedTuple):
         return f"result {self.code}" + (f" ({self.text})" if self.text else "")
 
 
-class Entry(NamedTuple):
+class LdapEntry(NamedTuple):
     """One entry that a search has found; types of attributes are in lower case, without options."""
 
     dn: str
     attributes: dict[str, list[bytes]]
 
 
-class Message(NamedTuple):
+class LdapMessage(NamedTuple):
     """What a server has sent."""
 
     id: int
@@ -99,7 +99,7 @@ def bind_request(name: str, password: bytes) -> bytes:
 
 
 def search_request(
-    base: str, scope: Scope, filter: bytes, attributes: Iterable[str], size_max: int, time_s: int
+    base: str, scope: SearchScope, filter: bytes, attributes: Iterable[str], size_max: int, time_s: int
 ) -> bytes:
     """A search that follows no aliases; no attributes: names only."""
     wanted = list(attributes) or ["1.1"]
@@ -131,13 +131,13 @@ def body_size(header: bytes) -> tuple[int, int] | None:
     return begin, int.from_bytes(header[2:begin]) if begin > 2 else header[1]
 
 
-def message_of(body: bytes) -> Message:
+def message_of(body: bytes) -> LdapMessage:
     """A message without its header."""
     try:
         (_, id), (kind, operation), *_ = der.parts(body)
     except ValueError:
         raise Malformed("it is no LDAP message") from None
-    return Message(int.from_bytes(id), kind, operation)
+    return LdapMessage(int.from_bytes(id), kind, operation)
 
 
 def result_of(body: bytes) -> Result:
@@ -150,7 +150,7 @@ def result_of(body: bytes) -> Result:
     return Result(int.from_bytes(code), shown[:TEXT_CHARS_MAX])
 
 
-def entry_of(body: bytes) -> Entry:
+def entry_of(body: bytes) -> LdapEntry:
     """An entry that was found."""
     try:
         (_, dn), (_, listed) = der.parts(body)
@@ -159,6 +159,6 @@ def entry_of(body: bytes) -> Entry:
             (_, kind), (_, values) = der.parts(each)
             name = kind.decode("ascii").partition(";")[0].lower()
             attributes.setdefault(name, []).extend(value for _, value in der.parts(values))
-        return Entry(dn.decode(), attributes)
+        return LdapEntry(dn.decode(), attributes)
     except ValueError:
         raise Malformed("an entry cannot be read") from None

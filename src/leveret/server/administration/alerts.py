@@ -8,7 +8,7 @@ from leveret.observability.alerting.book import Book
 from leveret.observability.alerting.payloads import time_of
 from leveret.observability.alerting.rules import DEFAULTS
 from leveret.observability.alerting.service import Alerting, begin_silence
-from leveret.server.administration.context import OPERATOR, Site, Verb
+from leveret.server.administration.context import OPERATOR, Verb, VerbContext
 
 MINUTE_MS = 60_000
 EVENTS = 100  # that are told unless others are asked for
@@ -43,25 +43,25 @@ class Lasting:
         return self._result
 
 
-def book_of(site: Site) -> Book:
+def book_of(context: VerbContext) -> Book:
     """What is defined: as the server knows it, or as a data directory has it."""
-    return Book(site.core) if site.alerts is None else site.alerts.book
+    return Book(context.core) if context.alerts is None else context.alerts.book
 
 
-def at_work(site: Site) -> Alerting:
+def at_work(context: VerbContext) -> Alerting:
     """The server that looks at queues."""
-    if site.alerts is None:
+    if context.alerts is None:
         raise PreconditionFailed("no server looks at this directory: start it, then ask again")
-    return site.alerts
+    return context.alerts
 
 
-def list_all(site: Site) -> list[dict[str, Any]]:
+def list_all(context: VerbContext) -> list[dict[str, Any]]:
     """Every rule."""
-    return [rule.to_dict() for rule in book_of(site).rules()]
+    return [rule.to_dict() for rule in book_of(context).rules()]
 
 
 def assign(
-    site: Site,
+    context: VerbContext,
     name: str,
     figure: str | None = None,
     limit: int | float | None = None,
@@ -74,7 +74,7 @@ def assign(
     enabled: bool | None = None,
 ) -> dict[str, Any]:
     """A new rule, or one that is changed in what is told."""
-    book = book_of(site)
+    book = book_of(context)
     known = next((rule.to_dict() for rule in book.rules() if rule.name == name), {"name": name})
     if limit is not None:
         known.pop("clear", None)  # it belongs to the limit that there was
@@ -92,28 +92,28 @@ def assign(
     return book.put_rule({**known, **{key: value for key, value in told.items() if value is not None}}).to_dict()
 
 
-def clear(site: Site, name: str) -> dict[str, Any]:
+def clear(context: VerbContext, name: str) -> dict[str, Any]:
     """A rule goes; one that is always there is as it was."""
-    book_of(site).delete_rule(name)
+    book_of(context).delete_rule(name)
     return {"name": name, "left": "as it always is" if name in DEFAULTS else "gone"}
 
 
-def firing(site: Site) -> list[dict[str, Any]]:
+def firing(context: VerbContext) -> list[dict[str, Any]]:
     """What is wrong now."""
-    return [{**row, "since": time_of(row["since_ms"])} for row in at_work(site).alerts()]
+    return [{**row, "since": time_of(row["since_ms"])} for row in at_work(context).alerts()]
 
 
-def silences(site: Site) -> list[dict[str, Any]]:
+def silences(context: VerbContext) -> list[dict[str, Any]]:
     """Every silence."""
-    now_ms = site.core.now_ms
+    now_ms = context.core.now_ms
     return [
         {**each.to_dict(), "minutes_left": max(0, -((now_ms - each.until_ms) // MINUTE_MS))}
-        for each in book_of(site).silences()
+        for each in book_of(context).silences()
     ]
 
 
 def silence(
-    site: Site,
+    context: VerbContext,
     why: str,
     minutes: int = 60,
     rule: str = "*",
@@ -123,45 +123,45 @@ def silence(
     name: str | None = None,
 ) -> "dict[str, Any] | Lasting":
     """No notifications are sent about some alerts for a while."""
-    now_ms = site.core.now_ms
+    now_ms = context.core.now_ms
     given = {"rule": rule, "vhost": vhost, "queue": queue, "until_ms": now_ms + minutes * MINUTE_MS, "why": why}
-    begun = begin_silence(book_of(site), given, by, now_ms, name)
-    alerts = site.alerts
+    begun = begin_silence(book_of(context), given, by, now_ms, name)
+    alerts = context.alerts
     return begun.to_dict() if alerts is None else Lasting(begun.to_dict(), lambda: alerts.silenced(begun))
 
 
-def unsilence(site: Site, name: str, by: str = OPERATOR) -> "Lasting | None":
+def unsilence(context: VerbContext, name: str, by: str = OPERATOR) -> "Lasting | None":
     """A silence ends."""
-    ended, alerts = book_of(site).delete_silence(name), site.alerts
+    ended, alerts = book_of(context).delete_silence(name), context.alerts
     return None if alerts is None else Lasting(None, lambda: alerts.unsilenced(ended, by))
 
 
-def history(site: Site, limit: int = EVENTS) -> list[dict[str, Any]]:
+def history(context: VerbContext, limit: int = EVENTS) -> list[dict[str, Any]]:
     """The last events, the newest first."""
-    rows = at_work(site).history.recent(max(0, limit))
+    rows = at_work(context).history.recent(max(0, limit))
     return [{"at": time_of(row["at_ms"]), **{name: row.get(name) for name in EVENT}} for row in rows]
 
 
-def receivers(site: Site) -> list[dict[str, Any]]:
+def receivers(context: VerbContext) -> list[dict[str, Any]]:
     """Every receiver, without what is secret about it."""
-    if site.alerts is not None:
-        return site.alerts.receivers()
-    return [{**each.shown(), "problem": None, "waiting": 0} for each in book_of(site).receivers()]
+    if context.alerts is not None:
+        return context.alerts.receivers()
+    return [{**each.shown(), "problem": None, "waiting": 0} for each in book_of(context).receivers()]
 
 
-def receiver(site: Site, name: str, definition: Mapping[str, Any]) -> dict[str, Any]:
+def receiver(context: VerbContext, name: str, definition: Mapping[str, Any]) -> dict[str, Any]:
     """A new receiver, or another in place of one; secrets that are left out stay."""
-    return book_of(site).put_receiver({**definition, "name": name}).shown()
+    return book_of(context).put_receiver({**definition, "name": name}).shown()
 
 
-def forget(site: Site, name: str) -> None:
+def forget(context: VerbContext, name: str) -> None:
     """A receiver is told nothing any more."""
-    book_of(site).delete_receiver(name)
+    book_of(context).delete_receiver(name)
 
 
-def test(site: Site, name: str) -> Awaitable[dict[str, Any]]:
+def test(context: VerbContext, name: str) -> Awaitable[dict[str, Any]]:
     """Send a test to a receiver; what became of it is told when that is known."""
-    found = at_work(site)
+    found = at_work(context)
     found.book.receiver(name)
     return found.test(name)
 

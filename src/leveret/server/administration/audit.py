@@ -5,19 +5,19 @@ from typing import Any
 
 from leveret.core.errors import InvalidArgument, PreconditionFailed
 from leveret.observability.alerting.payloads import time_of
-from leveret.observability.audit import ACTS_MAX, KINDS, Audit
-from leveret.server.administration.context import Site, Verb
+from leveret.observability.audit import ENTRIES_MAX, KINDS, Audit
+from leveret.server.administration.context import Verb, VerbContext
 
 ROWS = 100  # that are listed unless others are asked for
 OWN = frozenset(("at_ms", "kind", "by", "act", "outcome", "peer", "count"))
 
 
-def list_rows(site: Site, limit: int = ROWS, kind: str | None = None) -> list[dict[str, Any]]:
+def list_rows(context: VerbContext, limit: int = ROWS, kind: str | None = None) -> list[dict[str, Any]]:
     """The last rows, the newest first."""
     chosen = next((each for each in KINDS if each == kind), None)
     if kind is not None and chosen is None:
         raise InvalidArgument(f"the kinds of rows are {', '.join(KINDS)}, not {kind!r}")
-    rows = _log_of(site).recent(max(0, min(limit, ACTS_MAX)), chosen)
+    rows = _log_of(context).recent(max(0, min(limit, ENTRIES_MAX)), chosen)
     return [
         {
             **row,
@@ -30,15 +30,15 @@ def list_rows(site: Site, limit: int = ROWS, kind: str | None = None) -> list[di
     ]
 
 
-def heads(site: Site) -> dict[str, Any]:
+def heads(context: VerbContext) -> dict[str, Any]:
     """The last line of each log that is in its file."""
-    return {kind: asdict(head) for kind, head in _log_of(site).heads().items()}
+    return {kind: asdict(head) for kind, head in _log_of(context).heads().items()}
 
 
-def _log_of(site: Site) -> Audit:
-    if site.audit is None:
+def _log_of(context: VerbContext) -> Audit:
+    if context.audit is None:
         raise PreconditionFailed("there is no audit log here: ask the server")
-    return site.audit
+    return context.audit
 
 
 VERBS: dict[str, Verb] = {"audit.list": list_rows, "audit.heads": heads}

@@ -4,66 +4,66 @@ from collections.abc import Awaitable
 from typing import Any
 
 from leveret.core.errors import InvalidArgument, PreconditionFailed
-from leveret.server.administration.context import Cluster, Site, Verb
+from leveret.server.administration.context import ClusterVerbs, Verb, VerbContext
 
 
-def joined(site: Site) -> Cluster:
+def joined(context: VerbContext) -> ClusterVerbs:
     """The cluster of a running node."""
-    if site.cluster is None:
+    if context.cluster is None:
         raise PreconditionFailed("this is no running node of a cluster: name the data directory of one by --data")
-    return site.cluster
+    return context.cluster
 
 
-def status(site: Site) -> Awaitable[dict[str, Any]]:
+def status(context: VerbContext) -> Awaitable[dict[str, Any]]:
     """Who is there, and who has which shard."""
-    return joined(site).status()
+    return joined(context).status()
 
 
-def examine(site: Site) -> Awaitable[dict[str, Any]]:
+def examine(context: VerbContext) -> Awaitable[dict[str, Any]]:
     """The same, and how the nodes were set up."""
-    return joined(site).examine()
+    return joined(context).examine()
 
 
-def drain(site: Site, stay: bool = False) -> Awaitable[dict[str, Any]]:
+def drain(context: VerbContext, stay: bool = False) -> Awaitable[dict[str, Any]]:
     """Give the shards of this node to others, then stop it."""
-    return joined(site).drain(stay)
+    return joined(context).drain(stay)
 
 
-def rebalance(site: Site) -> Awaitable[dict[str, Any]]:
+def rebalance(context: VerbContext) -> Awaitable[dict[str, Any]]:
     """Let shards go to the nodes that should have them."""
-    return joined(site).rebalance()
+    return joined(context).rebalance()
 
 
-def add_shard_group(site: Site, url: str, shards: int | None = None) -> Awaitable[dict[str, Any]]:
+def add_shard_group(context: VerbContext, url: str, shards: int | None = None) -> Awaitable[dict[str, Any]]:
     """Add a database, and let some shards go there: so many, or its fair share."""
     if shards is not None and shards < 0:
         raise InvalidArgument(f"{shards} shards cannot be moved: give 0 or more")
-    return joined(site).add_shard_group(url, shards)
+    return joined(context).add_shard_group(url, shards)
 
 
-def move_shard(site: Site, shard: int, group: int) -> Awaitable[dict[str, Any]]:
+def move_shard(context: VerbContext, shard: int, group: int) -> Awaitable[dict[str, Any]]:
     """Move one shard to another group."""
-    return joined(site).move_shard(shard, group)
+    return joined(context).move_shard(shard, group)
 
 
-def move_catalog(site: Site, group: int) -> Awaitable[dict[str, Any]]:
+def move_catalog(context: VerbContext, group: int) -> Awaitable[dict[str, Any]]:
     """Let another group have the definitions."""
-    return joined(site).move_catalog(group)
+    return joined(context).move_catalog(group)
 
 
-def remove_shard_group(site: Site, group: int) -> Awaitable[dict[str, Any]]:
+def remove_shard_group(context: VerbContext, group: int) -> Awaitable[dict[str, Any]]:
     """Take a database that has nothing any more off the list."""
-    return joined(site).remove_shard_group(group)
+    return joined(context).remove_shard_group(group)
 
 
-def adopt(site: Site) -> Awaitable[dict[str, Any]]:
+def adopt(context: VerbContext) -> Awaitable[dict[str, Any]]:
     """Let definitions that are older than shards have what these have."""
-    return joined(site).settle(discard=False)
+    return joined(context).settle(discard=False)
 
 
-def discard(site: Site) -> Awaitable[dict[str, Any]]:
+def discard(context: VerbContext) -> Awaitable[dict[str, Any]]:
     """Let shards lose what definitions that are older than they do not know, with the messages."""
-    return joined(site).settle(discard=True)
+    return joined(context).settle(discard=True)
 
 
 VERBS: dict[str, Verb] = {

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from leveret.core.broker import Broker
 from leveret.observability.alerting.service import Alerting
 from leveret.observability.audit import Audit
-from leveret.runtime.runtime import Guard
+from leveret.runtime.runtime import Runtime
 from leveret.security.access import Access
 
 OPERATOR = "(operator)"
@@ -17,7 +17,7 @@ Verb = Callable[..., Any]
 """Takes a Site and arguments by name; gives what is fit for JSON."""
 
 
-class Cluster(Protocol):
+class ClusterVerbs(Protocol):
     """The cluster that a node is in."""
 
     async def status(self) -> dict[str, Any]:
@@ -48,28 +48,28 @@ class Cluster(Protocol):
         """Move one shard to another group."""
 
 
-class Elsewhere(Protocol):
+class RemoteVerbs(Protocol):
     """Does verbs on what the shards and nodes of a cluster have for themselves."""
 
-    async def perform(self, site: "Site", verb: str, arguments: dict[str, Any]) -> Any:
+    async def perform(self, context: "VerbContext", verb: str, arguments: dict[str, Any]) -> Any:
         """What a verb gives."""
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class VerbContext:
     """A core and who may use it; verbs run under the lock of the core.
 
     `facts` are what else `status` tells; `alerts` looks at queues where a server runs. `cluster` is that of a node,
-    whose core has no messages: `shards` have them. `guard` is around the core of a journal, `data` its directory.
+    whose core has no messages: `shards` have them. `runtime` is around the core of a journal, `data` its directory.
     """
 
     core: Broker
     access: Access
     facts: Callable[[], dict[str, Any]] = dict
     alerts: Alerting | None = None
-    shards: Callable[[], Sequence[Guard]] | None = None
-    cluster: Cluster | None = None
-    elsewhere: Elsewhere | None = None
+    shards: Callable[[], Sequence[Runtime]] | None = None
+    cluster: ClusterVerbs | None = None
+    remote: RemoteVerbs | None = None
     audit: Audit | None = None
-    guard: Guard | None = None
+    runtime: Runtime | None = None
     data: str | None = None

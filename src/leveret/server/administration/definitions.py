@@ -8,14 +8,14 @@ from itertools import islice
 from typing import Any
 
 from leveret.core.errors import InvalidArgument, LeveretError
-from leveret.server.administration.context import Site, Verb
+from leveret.server.administration.context import Verb, VerbContext
 from leveret.server.administration.exports import EXPORTS
 from leveret.server.administration.imports import IMPORTS
 
 OBJECTS_MAX = 10_000  # in one answer: the server does nothing else meanwhile
 
 
-def take_in(site: Site, section: str, objects: list[Any], vhost: str = "/") -> dict[str, Any]:
+def take_in(context: VerbContext, section: str, objects: list[Any], vhost: str = "/") -> dict[str, Any]:
     """Add the objects of a section; `vhost` is for those that do not name theirs."""
     put = IMPORTS.get(section)
     if put is None:
@@ -25,7 +25,7 @@ def take_in(site: Site, section: str, objects: list[Any], vhost: str = "/") -> d
         try:
             if not isinstance(each, dict):
                 raise InvalidArgument("it is not an object")
-            put(site, {"vhost": vhost, **each})
+            put(context, {"vhost": vhost, **each})
         except LeveretError as error:
             skipped.append({"object": described(section, each), "reason": str(error)})
     return {"imported": len(objects) - len(skipped), "skipped": skipped}
@@ -38,12 +38,12 @@ def described(section: str, row: Any) -> str:
     return f"{section}: {', '.join(parts) or 'an object without a name'}"
 
 
-def give_out(site: Site, section: str, offset: int = 0) -> dict[str, Any]:
+def give_out(context: VerbContext, section: str, offset: int = 0) -> dict[str, Any]:
     """Some objects of a section, from a place on; `next` is where to go on, None at the end."""
     found = EXPORTS.get(section)
     if found is None:
         raise InvalidArgument(f"there is no section {section!r}: those that there are are {', '.join(EXPORTS)}")
-    page = list(_page(found(site), offset))
+    page = list(_page(found(context), offset))
     return {"objects": page, "next": offset + OBJECTS_MAX if len(page) == OBJECTS_MAX else None}
 
 

@@ -10,78 +10,83 @@ from leveret.core.parameters import all_parameters
 from leveret.core.topology import Vhost
 from leveret.security.passwords import exported
 from leveret.server.administration.alerts import book_of
-from leveret.server.administration.context import Site
+from leveret.server.administration.context import VerbContext
 
 Rows = Iterator[dict[str, Any]]
 DETAILS = ("vhost", "name", "tags", "attributes", "created_s", "modified_s")
 
 
-def vhosts_of(site: Site) -> list[Vhost]:
+def vhosts_of(context: VerbContext) -> list[Vhost]:
     """Every virtual host, by name."""
-    return [home for _, home in sorted(site.core.topology.vhosts.items())]
+    return [virtual_host for _, virtual_host in sorted(context.core.topology.vhosts.items())]
 
 
-def vhosts(site: Site) -> Rows:
+def vhosts(context: VerbContext) -> Rows:
     """Virtual hosts and what is said about them."""
-    return (home.to_dict() for home in vhosts_of(site))
+    return (virtual_host.to_dict() for virtual_host in vhosts_of(context))
 
 
-def users(site: Site) -> Rows:
+def users(context: VerbContext) -> Rows:
     """Users with what is needed to check their passwords."""
-    return ({**user.to_dict(), **exported(user.password_hash)} for user in site.access.users)
+    return ({**user.to_dict(), **exported(user.password_hash)} for user in context.access.users)
 
 
-def permissions(site: Site) -> Rows:
+def permissions(context: VerbContext) -> Rows:
     """Permissions."""
-    return (row.to_dict() for row in site.access.permissions)
+    return (row.to_dict() for row in context.access.permissions)
 
 
-def topic_permissions(site: Site) -> Rows:
+def topic_permissions(context: VerbContext) -> Rows:
     """Permissions on keys."""
-    return (row.to_dict() for row in site.access.permissions.topics())
+    return (row.to_dict() for row in context.access.permissions.topics())
 
 
-def parameters(site: Site) -> Rows:
+def parameters(context: VerbContext) -> Rows:
     """Limits of virtual hosts and policies of operators."""
-    for home in vhosts_of(site):
-        limits = site.access.vhost_limits(home.name).values()
+    for virtual_host in vhosts_of(context):
+        limits = context.access.vhost_limits(virtual_host.name).values()
         if limits:
-            yield {"component": "vhost-limits", "vhost": home.name, "name": "limits", "value": limits}
-        for policy in home.operator_policies.values():
+            yield {"component": "vhost-limits", "vhost": virtual_host.name, "name": "limits", "value": limits}
+        for policy in virtual_host.operator_policies.values():
             value = policy.to_dict()
             del value["operator"]
-            yield {"component": "operator_policy", "vhost": home.name, "name": value.pop("name"), "value": value}
+            yield {
+                "component": "operator_policy",
+                "vhost": virtual_host.name,
+                "name": value.pop("name"),
+                "value": value,
+            }
 
 
-def global_parameters(site: Site) -> Rows:
+def global_parameters(context: VerbContext) -> Rows:
     """Values that tools keep in the broker."""
-    return ({"name": name, "value": value} for name, value in all_parameters(site.core).items())
+    return ({"name": name, "value": value} for name, value in all_parameters(context.core).items())
 
 
-def policies(site: Site) -> Rows:
+def policies(context: VerbContext) -> Rows:
     """Policies."""
-    for home in vhosts_of(site):
-        for policy in home.policies.values():
+    for virtual_host in vhosts_of(context):
+        for policy in virtual_host.policies.values():
             row = policy.to_dict()
             del row["operator"]
-            yield {"vhost": home.name, **row}
+            yield {"vhost": virtual_host.name, **row}
 
 
-def exchanges(site: Site) -> Rows:
+def exchanges(context: VerbContext) -> Rows:
     """Exchanges but those that every virtual host has."""
-    for home in vhosts_of(site):
-        for exchange in home.exchanges.values():
+    for virtual_host in vhosts_of(context):
+        for exchange in virtual_host.exchanges.values():
             if exchange.name and not exchange.name.startswith(RESERVED_PREFIX):
-                yield {"vhost": home.name, **exchange.to_dict()}
+                yield {"vhost": virtual_host.name, **exchange.to_dict()}
 
 
-def queues(site: Site) -> Rows:
+def queues(context: VerbContext) -> Rows:
     """Queues but those that belong to a connection."""
-    for home in vhosts_of(site):
-        for queue in home.queues.values():
+    for virtual_host in vhosts_of(context):
+        for queue in virtual_host.queues.values():
             if queue.owner is None:
                 yield {
-                    "vhost": home.name,
+                    "vhost": virtual_host.name,
                     "name": queue.name,
                     "durable": queue.durable,
                     "auto_delete": queue.auto_delete,
@@ -89,17 +94,17 @@ def queues(site: Site) -> Rows:
                 }
 
 
-def bindings(site: Site) -> Rows:
+def bindings(context: VerbContext) -> Rows:
     """Bindings but those of queues that belong to a connection."""
-    for home in vhosts_of(site):
-        for binding in home.bindings():
+    for virtual_host in vhosts_of(context):
+        for binding in virtual_host.bindings():
             if getattr(binding.destination, "owner", None) is None:
-                yield {"vhost": home.name, **binding.to_dict()}
+                yield {"vhost": virtual_host.name, **binding.to_dict()}
 
 
-def queue_details(site: Site) -> Rows:
+def queue_details(context: VerbContext) -> Rows:
     """Tags of queues, and what SQS knows about them beside their arguments; access keys are secrets and stay here."""
-    for row in site.core.catalog.of(Kind.QUEUE_DETAILS):
+    for row in context.core.catalog.of(Kind.QUEUE_DETAILS):
         yield {**{name: row[name] for name in DETAILS}, "attributes": set_only(row["attributes"])}
 
 
@@ -108,17 +113,17 @@ def set_only(attributes: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in attributes.items() if value != ""}
 
 
-def alert_rules(site: Site) -> Rows:
+def alert_rules(context: VerbContext) -> Rows:
     """Rules of alerts that are not as they always are."""
-    return (rule.to_dict() for rule in book_of(site).changed_rules())
+    return (rule.to_dict() for rule in book_of(context).changed_rules())
 
 
-def alert_receivers(site: Site) -> Rows:
+def alert_receivers(context: VerbContext) -> Rows:
     """Who is told about alerts; secrets stay here."""
-    return (receiver.exported() for receiver in book_of(site).receivers())
+    return (receiver.exported() for receiver in book_of(context).receivers())
 
 
-EXPORTS: dict[str, Callable[[Site], Rows]] = {
+EXPORTS: dict[str, Callable[[VerbContext], Rows]] = {
     "vhosts": vhosts,
     "users": users,
     "permissions": permissions,

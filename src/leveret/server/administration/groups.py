@@ -5,7 +5,7 @@ from typing import Any
 
 from leveret.core.consumer_groups import ConsumerGroup, ConsumerGroups, Target
 from leveret.core.errors import InvalidArgument
-from leveret.server.administration.context import Site, Verb
+from leveret.server.administration.context import Verb, VerbContext
 from leveret.server.administration.streams import VHOST, recorder_of
 from leveret.storage.stream.recorder import StreamRecorder
 from leveret.storage.stream.store import StreamStore
@@ -13,17 +13,17 @@ from leveret.storage.stream.store import StreamStore
 ENDS: dict[str, Target] = {"earliest": "earliest", "latest": "latest"}
 
 
-def groups_of(site: Site) -> ConsumerGroups:
+def groups_of(context: VerbContext) -> ConsumerGroups:
     """All groups."""
-    assert isinstance(site.core.streams, StreamStore), "a broker is opened with streams"
-    return site.core.streams.groups
+    assert isinstance(context.core.streams, StreamStore), "a broker is opened with streams"
+    return context.core.streams.groups
 
 
-def found(site: Site, stream: str, name: str, vhost: str) -> tuple[ConsumerGroup, StreamRecorder]:
+def found(context: VerbContext, stream: str, name: str, vhost: str) -> tuple[ConsumerGroup, StreamRecorder]:
     """A group, and the stream that it reads."""
-    recorder = recorder_of(site, stream, vhost)
-    group = groups_of(site).get(vhost, stream, name)
-    group.expire(site.core.now_ms)
+    recorder = recorder_of(context, stream, vhost)
+    group = groups_of(context).get(vhost, stream, name)
+    group.expire(context.core.now_ms)
     return group, recorder
 
 
@@ -39,25 +39,25 @@ def shown(group: ConsumerGroup, recorder: StreamRecorder) -> dict[str, Any]:
     }
 
 
-def list_all(site: Site, stream: str | None = None, vhost: str | None = None) -> list[dict[str, Any]]:
+def list_all(context: VerbContext, stream: str | None = None, vhost: str | None = None) -> list[dict[str, Any]]:
     """Every group: everywhere, in one virtual host, or of one stream."""
     rows = [
-        shown(group, recorder_of(site, group.stream, group.vhost))
-        for group in groups_of(site)
+        shown(group, recorder_of(context, group.stream, group.vhost))
+        for group in groups_of(context)
         if vhost in (None, group.vhost) and stream in (None, group.stream)
     ]
     return sorted(rows, key=lambda row: (row["vhost"], row["stream"], row["name"]))
 
 
-def show(site: Site, stream: str, name: str, vhost: str = VHOST) -> list[dict[str, Any]]:
+def show(context: VerbContext, stream: str, name: str, vhost: str = VHOST) -> list[dict[str, Any]]:
     """The members of a group, and what each reads."""
-    group, _ = found(site, stream, name, vhost)
+    group, _ = found(context, stream, name, vhost)
     return [{"member": member, "partitions": list(read)} for member, read in sorted(group.membership.members.items())]
 
 
-def lag(site: Site, stream: str, name: str, vhost: str = VHOST) -> list[dict[str, Any]]:
+def lag(context: VerbContext, stream: str, name: str, vhost: str = VHOST) -> list[dict[str, Any]]:
     """How far a group is in each partition."""
-    group, recorder = found(site, stream, name, vhost)
+    group, recorder = found(context, stream, name, vhost)
     readers = {partition: member for member, read in group.membership.members.items() for partition in read}
     return [
         {
@@ -71,22 +71,22 @@ def lag(site: Site, stream: str, name: str, vhost: str = VHOST) -> list[dict[str
     ]
 
 
-def create(site: Site, stream: str, name: str, vhost: str = VHOST) -> dict[str, Any]:
+def create(context: VerbContext, stream: str, name: str, vhost: str = VHOST) -> dict[str, Any]:
     """A new group; one that exists is no error."""
-    recorder = recorder_of(site, stream, vhost)
-    return shown(groups_of(site).declare(vhost, stream, name, recorder.partitions), recorder)
+    recorder = recorder_of(context, stream, vhost)
+    return shown(groups_of(context).declare(vhost, stream, name, recorder.partitions), recorder)
 
 
-def reset(site: Site, stream: str, name: str, to: str, vhost: str = VHOST) -> dict[str, Any]:
+def reset(context: VerbContext, stream: str, name: str, to: str, vhost: str = VHOST) -> dict[str, Any]:
     """A group reads on from elsewhere; its members have to join again."""
-    group, recorder = found(site, stream, name, vhost)
+    group, recorder = found(context, stream, name, vhost)
     group.reset(recorder, target_of(to))
     return shown(group, recorder)
 
 
-def delete(site: Site, stream: str, name: str, vhost: str = VHOST) -> None:
+def delete(context: VerbContext, stream: str, name: str, vhost: str = VHOST) -> None:
     """Delete a group without members."""
-    groups_of(site).delete(vhost, stream, name, site.core.now_ms)
+    groups_of(context).delete(vhost, stream, name, context.core.now_ms)
 
 
 def target_of(to: str) -> Target:

@@ -7,9 +7,9 @@ from typing import Any
 from leveret.core.errors import NotSupported
 from leveret.ingest.sinks import DIRECTORY
 from leveret.ingest.staging import staged_keys
-from leveret.runtime.key_rotation import Progress, as_facts
-from leveret.runtime.runtime import Guard
-from leveret.server.administration.context import Site, Verb
+from leveret.runtime.key_rotation import RotationProgress, as_facts
+from leveret.runtime.runtime import Runtime
+from leveret.server.administration.context import Verb, VerbContext
 from leveret.storage.disk import Disk
 
 COUNTED = ("segments", "stream_segments", "bodies", "total", "left")
@@ -17,28 +17,30 @@ STATES = ("failed", "running", "done", "none")
 """Of several shards the first of these that one of them is in counts for all."""
 
 
-def seal(site: Site) -> dict[str, Any]:
+def seal(context: VerbContext) -> dict[str, Any]:
     """Close the segment that is being written, so that it can be archived; an empty one is left as it is."""
-    return {"sealed": site.core.journal.begin_segment()}
+    return {"sealed": context.core.journal.begin_segment()}
 
 
-def rotate_key(site: Site) -> dict[str, Any]:
+def rotate_key(context: VerbContext) -> dict[str, Any]:
     """Begin to encrypt everything by the first key; give how far that is."""
-    place = None if site.data is None else Path(site.data, DIRECTORY)
-    found = _guard(site).rotate_key(lambda: staged_keys(Disk(place)) if place is not None and place.exists() else {})
+    place = None if context.data is None else Path(context.data, DIRECTORY)
+    found = _runtime(context).rotate_key(
+        lambda: staged_keys(Disk(place)) if place is not None and place.exists() else {}
+    )
     return told(as_facts(found.progress))
 
 
-def rotation_status(site: Site) -> dict[str, Any]:
+def rotation_status(context: VerbContext) -> dict[str, Any]:
     """How far the rotation of the key is."""
-    rotation = _guard(site).rotation
-    return told(as_facts(Progress("none") if rotation is None else rotation.progress))
+    rotation = _runtime(context).rotation
+    return told(as_facts(RotationProgress("none") if rotation is None else rotation.progress))
 
 
-def _guard(site: Site) -> Guard:
-    if site.guard is None or site.guard.store is None:
+def _runtime(context: VerbContext) -> Runtime:
+    if context.runtime is None or context.runtime.store is None:
         raise NotSupported("there is no journal here: a broker in memory encrypts nothing")
-    return site.guard
+    return context.runtime
 
 
 def merged(shards: Iterable[dict[str, Any]]) -> dict[str, Any]:

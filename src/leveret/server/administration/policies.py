@@ -6,28 +6,28 @@ from typing import Any
 from leveret.core.errors import NotFound
 from leveret.core.policy import Policy
 from leveret.core.topology import Vhost
-from leveret.server.administration.context import Site, Verb
+from leveret.server.administration.context import Verb, VerbContext
 
 
-def in_vhost(home: Vhost, operator: bool) -> dict[str, Policy]:
+def in_vhost(virtual_host: Vhost, operator: bool) -> dict[str, Policy]:
     """The policies of one sort by name."""
-    return home.operator_policies if operator else home.policies
+    return virtual_host.operator_policies if operator else virtual_host.policies
 
 
-def list_all(site: Site, vhost: str | None = None) -> list[dict[str, Any]]:
+def list_all(context: VerbContext, vhost: str | None = None) -> list[dict[str, Any]]:
     """Every policy, everywhere or in one virtual host."""
-    homes = site.core.topology.vhosts.values() if vhost is None else [site.core.topology.vhost(vhost)]
+    virtual_hosts = context.core.topology.vhosts.values() if vhost is None else [context.core.topology.vhost(vhost)]
     rows = [
-        {"vhost": home.name, **policy.shown()}
-        for home in homes
+        {"vhost": virtual_host.name, **policy.shown()}
+        for virtual_host in virtual_hosts
         for operator in (False, True)
-        for policy in in_vhost(home, operator).values()
+        for policy in in_vhost(virtual_host, operator).values()
     ]
     return sorted(rows, key=lambda row: (row["vhost"], row["operator"], -row["priority"], row["name"]))
 
 
 def assign(
-    site: Site,
+    context: VerbContext,
     vhost: str,
     name: str,
     pattern: str,
@@ -38,16 +38,16 @@ def assign(
 ) -> dict[str, Any]:
     """A new policy, or another in place of one."""
     policy = Policy(name, pattern, priority, apply_to, definition, operator)
-    site.core.set_policy(vhost, policy)
+    context.core.set_policy(vhost, policy)
     return {"vhost": vhost, **policy.to_dict()}
 
 
-def clear(site: Site, vhost: str, name: str, operator: bool = False) -> None:
+def clear(context: VerbContext, vhost: str, name: str, operator: bool = False) -> None:
     """A policy goes; its queues have their own settings again."""
-    if name not in in_vhost(site.core.topology.vhost(vhost), operator):
+    if name not in in_vhost(context.core.topology.vhost(vhost), operator):
         sort = "operator policy" if operator else "policy"
         raise NotFound(f"no {sort} '{name}' in vhost '{vhost}': list them to see which there are")
-    site.core.delete_policy(vhost, name, operator)
+    context.core.delete_policy(vhost, name, operator)
 
 
 VERBS: dict[str, Verb] = {"policies.list": list_all, "policies.set": assign, "policies.clear": clear}

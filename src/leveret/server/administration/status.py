@@ -6,28 +6,28 @@ from typing import Any
 from leveret.core.broker import Broker
 from leveret.core.errors import BrokerClosed, JournalFailed
 from leveret.runtime.stats import broker_stats
-from leveret.server.administration.context import Site, Verb
+from leveret.server.administration.context import Verb, VerbContext
 
 FIGURES = ("queues", "ready", "leased", "scheduled")
 
 
-def status(site: Site) -> dict[str, Any]:
+def status(context: VerbContext) -> dict[str, Any]:
     """What is running, and how much is in it."""
     return {
-        **site.facts(),
-        "vhosts": len(site.core.topology.vhosts),
-        "users": len(site.access.users),
-        **_totals(site),
+        **context.facts(),
+        "vhosts": len(context.core.topology.vhosts),
+        "users": len(context.access.users),
+        **_totals(context),
     }
 
 
-def _totals(site: Site) -> dict[str, int]:
+def _totals(context: VerbContext) -> dict[str, int]:
     """What is in all queues: of a node, in those of its shards."""
-    if site.shards is None:
-        return _figures(site.core)
+    if context.shards is None:
+        return _figures(context.core)
     found = dict.fromkeys(FIGURES, 0)
-    for guard in site.shards():
-        with suppress(BrokerClosed, JournalFailed), guard as core:
+    for runtime in context.shards():
+        with suppress(BrokerClosed, JournalFailed), runtime as core:
             found = {name: found[name] + value for name, value in _figures(core).items()}
     return found
 

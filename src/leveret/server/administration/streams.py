@@ -8,24 +8,24 @@ from leveret.core.arguments import QUEUE_TYPE
 from leveret.core.errors import QueueNotFound
 from leveret.core.queue_types import STREAM
 from leveret.embedded.stream import partition_stats, stream_arguments
-from leveret.server.administration.context import Site, Verb
+from leveret.server.administration.context import Verb, VerbContext
 from leveret.storage.stream.recorder import StreamRecorder
 
 VHOST = "/"
 
 
-def recorders(site: Site, vhost: str | None = None) -> Iterator[StreamRecorder]:
+def recorders(context: VerbContext, vhost: str | None = None) -> Iterator[StreamRecorder]:
     """Every stream, everywhere or in one virtual host, by name."""
-    homes = site.core.topology.vhosts.values() if vhost is None else [site.core.topology.vhost(vhost)]
-    for home in sorted(homes, key=lambda each: each.name):
-        for _, queue in sorted(home.queues.items()):
+    virtual_hosts = context.core.topology.vhosts.values() if vhost is None else [context.core.topology.vhost(vhost)]
+    for virtual_host in sorted(virtual_hosts, key=lambda each: each.name):
+        for _, queue in sorted(virtual_host.queues.items()):
             if isinstance(queue.recorder, StreamRecorder):
                 yield queue.recorder
 
 
-def recorder_of(site: Site, name: str, vhost: str) -> StreamRecorder:
+def recorder_of(context: VerbContext, name: str, vhost: str) -> StreamRecorder:
     """The stream of that name."""
-    queue = site.core.topology.vhost(vhost).queues.get(name)
+    queue = context.core.topology.vhost(vhost).queues.get(name)
     if queue is None or not isinstance(queue.recorder, StreamRecorder):
         raise QueueNotFound(f"no stream '{name}' in vhost '{vhost}': create it first")
     return queue.recorder
@@ -46,18 +46,18 @@ def shown(recorder: StreamRecorder) -> dict[str, Any]:
     }
 
 
-def list_all(site: Site, vhost: str | None = None) -> list[dict[str, Any]]:
+def list_all(context: VerbContext, vhost: str | None = None) -> list[dict[str, Any]]:
     """Every stream, everywhere or in one virtual host."""
-    return [shown(recorder) for recorder in recorders(site, vhost)]
+    return [shown(recorder) for recorder in recorders(context, vhost)]
 
 
-def show(site: Site, name: str, vhost: str = VHOST) -> list[dict[str, Any]]:
+def show(context: VerbContext, name: str, vhost: str = VHOST) -> list[dict[str, Any]]:
     """The partitions of a stream."""
-    return [asdict(each) for each in partition_stats(recorder_of(site, name, vhost))]
+    return [asdict(each) for each in partition_stats(recorder_of(context, name, vhost))]
 
 
 def create(
-    site: Site,
+    context: VerbContext,
     name: str,
     vhost: str = VHOST,
     partitions: int | None = None,
@@ -67,13 +67,13 @@ def create(
 ) -> dict[str, Any]:
     """A new stream; one that exists with these settings is no error. Of a node nothing is told: its shard knows it."""
     arguments = stream_arguments(partitions, max_age, max_bytes, segment_bytes)
-    site.core.declare_queue(vhost, name, {**arguments, QUEUE_TYPE: STREAM})
-    return shown(recorder_of(site, name, vhost)) if site.elsewhere is None else {}
+    context.core.declare_queue(vhost, name, {**arguments, QUEUE_TYPE: STREAM})
+    return shown(recorder_of(context, name, vhost)) if context.remote is None else {}
 
 
-def delete(site: Site, name: str, vhost: str = VHOST) -> dict[str, Any]:
+def delete(context: VerbContext, name: str, vhost: str = VHOST) -> dict[str, Any]:
     """A stream goes, with its records and groups."""
-    return {"records": site.core.delete_queue(recorder_of(site, name, vhost).queue)}
+    return {"records": context.core.delete_queue(recorder_of(context, name, vhost).queue)}
 
 
 VERBS: dict[str, Verb] = {

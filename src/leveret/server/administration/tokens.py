@@ -3,7 +3,7 @@
 from typing import Any
 
 from leveret.security.api_keys import ApiKey
-from leveret.server.administration.context import Site, Verb
+from leveret.server.administration.context import Verb, VerbContext
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -17,27 +17,27 @@ def shown(key: ApiKey) -> dict[str, Any]:
     }
 
 
-def list_all(site: Site, user: str | None = None) -> list[dict[str, Any]]:
+def list_all(context: VerbContext, user: str | None = None) -> list[dict[str, Any]]:
     """Every token, or those of a user."""
-    return [shown(key) for key in site.access.api_keys if user in (None, key.user)]
+    return [shown(key) for key in context.access.api_keys if user in (None, key.user)]
 
 
-def add(site: Site, user: str, scopes: list[str], label: str = "", days: int | None = None) -> dict[str, Any]:
+def add(context: VerbContext, user: str, scopes: list[str], label: str = "", days: int | None = None) -> dict[str, Any]:
     """A new token of a user."""
-    owner = site.access.users.get(user).name
+    owner = context.access.users.get(user).name
     lifetime_ms = None if days is None else days * DAY_MS
-    key, token = site.access.api_keys.add(owner, scopes, site.core.now_ms, label=label, lifetime_ms=lifetime_ms)
+    key, token = context.access.api_keys.add(owner, scopes, context.core.now_ms, label=label, lifetime_ms=lifetime_ms)
     return {**shown(key), "token": token}
 
 
-def revoke(site: Site, id: str) -> None:
+def revoke(context: VerbContext, id: str) -> None:
     """A token is of no use any more."""
-    site.access.api_keys.delete(id)
+    context.access.api_keys.delete(id)
 
 
-def rotate(site: Site, id: str, overlap_s: int = 0) -> dict[str, Any]:
+def rotate(context: VerbContext, id: str, overlap_s: int = 0) -> dict[str, Any]:
     """Another token in place of one, which stays good for a while."""
-    key, token = site.access.api_keys.rotate(id, site.core.now_ms, overlap_ms=overlap_s * 1000)
+    key, token = context.access.api_keys.rotate(id, context.core.now_ms, overlap_ms=overlap_s * 1000)
     return {**shown(key), "token": token}
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from leveret.security.passwords import NO_PASSWORD, scheme_of
 from leveret.security.users import User
-from leveret.server.administration.context import Site, Verb
+from leveret.server.administration.context import Verb, VerbContext
 
 
 def shown(user: User) -> dict[str, Any]:
@@ -19,34 +19,36 @@ def shown(user: User) -> dict[str, Any]:
     }
 
 
-def list_all(site: Site) -> list[dict[str, Any]]:
+def list_all(context: VerbContext) -> list[dict[str, Any]]:
     """Every user."""
-    return [shown(user) for user in site.access.users]
+    return [shown(user) for user in context.access.users]
 
 
-def add(site: Site, name: str, password_hash: str = NO_PASSWORD, tags: list[str] | None = None) -> dict[str, Any]:
+def add(
+    context: VerbContext, name: str, password_hash: str = NO_PASSWORD, tags: list[str] | None = None
+) -> dict[str, Any]:
     """A new user."""
-    return shown(site.access.add_user(name, password_hash, tags or ()))
+    return shown(context.access.add_user(name, password_hash, tags or ()))
 
 
-def delete(site: Site, name: str, force: bool = False) -> None:
+def delete(context: VerbContext, name: str, force: bool = False) -> None:
     """Delete a user, with its permissions."""
-    site.access.delete_user(name, force=force)
+    context.access.delete_user(name, force=force)
 
 
-def password(site: Site, name: str, password_hash: str) -> dict[str, Any]:
+def password(context: VerbContext, name: str, password_hash: str) -> dict[str, Any]:
     """Another password, or none."""
-    return shown(site.access.change_password(name, password_hash))
+    return shown(context.access.change_password(name, password_hash))
 
 
-def tags(site: Site, name: str, tags: list[str], force: bool = False) -> dict[str, Any]:
+def tags(context: VerbContext, name: str, tags: list[str], force: bool = False) -> dict[str, Any]:
     """Other tags."""
-    return shown(site.access.set_tags(name, tags, force=force))
+    return shown(context.access.set_tags(name, tags, force=force))
 
 
-def limits(site: Site, name: str, limits: Mapping[str, int]) -> dict[str, Any]:
+def limits(context: VerbContext, name: str, limits: Mapping[str, int]) -> dict[str, Any]:
     """Other limits; those that are not named stay."""
-    return shown(site.access.set_user_limits(name, limits))
+    return shown(context.access.set_user_limits(name, limits))
 
 
 VERBS: dict[str, Verb] = {

@@ -23,7 +23,7 @@ from leveret.server.administration import (
     users,
     vhosts,
 )
-from leveret.server.administration.context import Site, Verb
+from leveret.server.administration.context import Verb, VerbContext
 
 VERBS: dict[str, Verb] = {
     **users.VERBS,
@@ -43,7 +43,7 @@ VERBS: dict[str, Verb] = {
 }
 
 
-def call(site: Site, verb: object, arguments: Mapping[str, Any]) -> Any:
+def call(context: VerbContext, verb: object, arguments: Mapping[str, Any]) -> Any:
     """Do what a verb says and give its result, fit for JSON, or what it comes from. The caller holds the lock."""
     function = VERBS.get(verb) if isinstance(verb, str) else None
     if function is None:
@@ -51,7 +51,7 @@ def call(site: Site, verb: object, arguments: Mapping[str, Any]) -> Any:
         raise InvalidArgument(f"there is no verb {verb!r}: {f'did you mean {near[0]!r}?' if near else 'see the help'}")
     signature = inspect.signature(function)
     try:
-        bound = signature.bind(site, **arguments)
+        bound = signature.bind(context, **arguments)
     except TypeError as error:
         raise InvalidArgument(f"wrong arguments for {verb}: {error}") from None
     for name, value in arguments.items():

@@ -6,36 +6,36 @@ from typing import Any
 
 from leveret.core.errors import InvalidArgument, PreconditionFailed
 from leveret.core.topology import Vhost, VhostDetails
-from leveret.server.administration.context import Site, Verb
+from leveret.server.administration.context import Verb, VerbContext
 
 
-def messages_in(home: Vhost) -> int:
+def messages_in(virtual_host: Vhost) -> int:
     """How many messages wait in a virtual host or are taken."""
-    queues = home.queues.values()
+    queues = virtual_host.queues.values()
     return sum(queue.depth + queue.leased + queue.scheduled + queue.backing_off + queue.dlx for queue in queues)
 
 
-def shown(site: Site, home: Vhost) -> dict[str, Any]:
+def shown(context: VerbContext, virtual_host: Vhost) -> dict[str, Any]:
     """A virtual host, what is said about it, and how much is in it."""
     return {
-        "name": home.name,
-        "description": home.details.description,
-        "tags": list(home.details.tags),
-        "default_queue_type": home.details.default_queue_type,
-        "tracing": home.details.tracing,
-        "queues": len(home.queues),
-        "messages": messages_in(home),
-        "limits": site.access.vhost_limits(home.name).values(),
+        "name": virtual_host.name,
+        "description": virtual_host.details.description,
+        "tags": list(virtual_host.details.tags),
+        "default_queue_type": virtual_host.details.default_queue_type,
+        "tracing": virtual_host.details.tracing,
+        "queues": len(virtual_host.queues),
+        "messages": messages_in(virtual_host),
+        "limits": context.access.vhost_limits(virtual_host.name).values(),
     }
 
 
-def list_all(site: Site) -> list[dict[str, Any]]:
+def list_all(context: VerbContext) -> list[dict[str, Any]]:
     """Every virtual host."""
-    return [shown(site, home) for _, home in sorted(site.core.topology.vhosts.items())]
+    return [shown(context, virtual_host) for _, virtual_host in sorted(context.core.topology.vhosts.items())]
 
 
 def add(
-    site: Site,
+    context: VerbContext,
     name: str,
     description: str | None = None,
     tags: list[str] | None = None,
@@ -44,33 +44,33 @@ def add(
     """A new virtual host, or other details for one that there is; what is not told stays as it is."""
     if not name:
         raise InvalidArgument("the vhost name is empty: choose one")
-    home = site.core.topology.vhosts.get(name)
-    known = {} if home is None else home.details.to_dict()
+    virtual_host = context.core.topology.vhosts.get(name)
+    known = {} if virtual_host is None else virtual_host.details.to_dict()
     told = {"description": description, "tags": tags, "default_queue_type": default_queue_type}
     details = VhostDetails.from_dict({**known, **{key: value for key, value in told.items() if value is not None}})
-    return shown(site, site.access.declare_vhost(name, details))
+    return shown(context, context.access.declare_vhost(name, details))
 
 
-def delete(site: Site, name: str, force: bool = False) -> None:
+def delete(context: VerbContext, name: str, force: bool = False) -> None:
     """A virtual host goes, with everything in it."""
-    count = messages_in(site.core.topology.vhost(name))
+    count = messages_in(context.core.topology.vhost(name))
     if count and not force:
         raise PreconditionFailed(f"vhost '{name}' has {count} messages: consume or purge them first, or force it")
-    site.access.delete_vhost(name)
+    context.access.delete_vhost(name)
 
 
-def limits(site: Site, name: str, limits: Mapping[str, int]) -> dict[str, Any]:
+def limits(context: VerbContext, name: str, limits: Mapping[str, int]) -> dict[str, Any]:
     """Other limits; those that are not named stay."""
-    site.access.set_vhost_limits(name, limits)
-    return shown(site, site.core.topology.vhost(name))
+    context.access.set_vhost_limits(name, limits)
+    return shown(context, context.core.topology.vhost(name))
 
 
-def trace(site: Site, name: str, state: str) -> dict[str, Any]:
+def trace(context: VerbContext, name: str, state: str) -> dict[str, Any]:
     """Turn the firehose of a virtual host on or off."""
     if state not in ("on", "off"):
         raise InvalidArgument(f"the firehose is turned on or off, not '{state}'")
-    details = replace(site.core.topology.vhost(name).details, tracing=state == "on")
-    return shown(site, site.access.declare_vhost(name, details))
+    details = replace(context.core.topology.vhost(name).details, tracing=state == "on")
+    return shown(context, context.access.declare_vhost(name, details))
 
 
 VERBS: dict[str, Verb] = {

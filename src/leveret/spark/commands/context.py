@@ -21,7 +21,7 @@ SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """A variable that spark-submit sets: the session has a master then."""
 
 
-class Listing(NamedTuple):
+class PrintedRows(NamedTuple):
     """Rows to print, under a title."""
 
     title: str
@@ -34,7 +34,7 @@ class Outcome:
     """What came of a command: facts, lists, and words."""
 
     facts: dict[str, Any] = field(default_factory=dict)
-    listings: tuple[Listing, ...] = ()
+    listings: tuple[PrintedRows, ...] = ()
     text: str = ""
 
 

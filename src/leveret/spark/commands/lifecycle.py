@@ -2,7 +2,7 @@
 
 from pyspark.sql import functions as F
 
-from leveret.spark.commands.context import Context, Listing, Outcome
+from leveret.spark.commands.context import Context, Outcome, PrintedRows
 from leveret.spark.lifecycle import lifecycle
 
 
@@ -22,5 +22,5 @@ def run(context: Context) -> Outcome:
         )
         rows = [row.asDict() for row in outcomes.collect()]
     total = sum(row["messages"] for row in rows)
-    listing = Listing("outcomes", ("outcome", "messages", "waiting_ms"), rows)
+    listing = PrintedRows("outcomes", ("outcome", "messages", "waiting_ms"), rows)
     return Outcome({"lives": context.given.out, "messages": total}, (listing,))

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 
 from leveret.core.errors import InvalidArgument
 from leveret.spark import forecast
-from leveret.spark.commands.context import Context, Listing, Outcome
+from leveret.spark.commands.context import Context, Outcome, PrintedRows
 from leveret.spark.plan import ASSUMED, GIVEN, OBSERVED, Bases, Workload, as_facts, observed, plan, readable
 
 
@@ -27,12 +27,12 @@ def run(context: Context) -> Outcome:
     made, reached = forecast_of(given, load, own)
     if given.json:
         return Outcome(as_facts(load, figures) | ({"forecast": forecast.as_facts(made, reached)} if made else {}))
-    listings = [Listing("", ("figure", "value", "basis", "how"), [readable(figure) for figure in figures])]
+    listings = [PrintedRows("", ("figure", "value", "basis", "how"), [readable(figure) for figure in figures])]
     if made is not None:
         title = f"{made.growth_percent:g} % more each month"
-        listings.append(Listing(title, ("months", *forecast.SHOWN), forecast.month_rows(made)))
+        listings.append(PrintedRows(title, ("months", *forecast.SHOWN), forecast.month_rows(made)))
     if reached:
-        listings.append(Listing("limits", ("limit", "figure", "reached"), forecast.limit_rows(reached)))
+        listings.append(PrintedRows("limits", ("limit", "figure", "reached"), forecast.limit_rows(reached)))
     return Outcome(listings=tuple(listings))
 
 

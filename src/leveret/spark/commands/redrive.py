@@ -5,21 +5,21 @@ from leveret.core.errors import InvalidArgument
 from leveret.spark.commands.context import Context, Outcome
 from leveret.spark.commands.replay import told
 from leveret.spark.edits import Aim
-from leveret.spark.publishing import Broker, Pace
+from leveret.spark.publishing import Pace, SinkBroker
 from leveret.spark.redrive import redrive
-from leveret.spark.replay import Request, dry_run
+from leveret.spark.replay import ReplayRequest, dry_run
 from leveret.spark.transfer import Transfer, transfer
 
 
 def run(context: Context) -> Outcome:
     """Move messages, or tell what would be moved."""
     given = context.given
-    request = Request(given.where, tuple(given.set), Aim(given.to_queue, given.to_exchange), given.limit)
+    request = ReplayRequest(given.where, tuple(given.set), Aim(given.to_queue, given.to_exchange), given.limit)
     pace = Pace(given.rate)
     changed = bool(request.edits) or request.aim.exchange is not None
     if changed and not given.dry_run and given.checkpoint is None:
         raise InvalidArgument("messages that are changed, or go to an exchange, need a --checkpoint DIRECTORY")
-    broker = Broker(given.url, given.token)
+    broker = SinkBroker(given.url, given.token)
     broker.check(given.queue)
     with context.spark() as (spark, status):
         status.tell("choosing messages")

@@ -3,11 +3,11 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from leveret.spark.report.period import Span
+from leveret.spark.report.period import ReportSpan
 from leveret.spark.report.service import DEAD, QUEUE, united
 
 
-def dead_letters(lives: DataFrame, span: Span) -> DataFrame:
+def dead_letters(lives: DataFrame, span: ReportSpan) -> DataFrame:
     """How many messages died in each queue, by reason and period."""
     return (
         lives.where(F.col("outcome").isin(*DEAD))

@@ -12,13 +12,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from leveret.spark.lifecycle import ms_between
-from leveret.spark.report.period import Span
+from leveret.spark.report.period import ReportSpan
 from leveret.spark.report.service import QUEUE, born, united
 
 MOVES = ("entered", "left", "arrived", "taken", "delivered")
 
 
-def depth(lives: DataFrame, activity: DataFrame, span: Span) -> DataFrame:
+def depth(lives: DataFrame, activity: DataFrame, span: ReportSpan) -> DataFrame:
     """How full each queue was in each period, from its first to the last of all."""
     so_far = Window.partitionBy(*QUEUE).orderBy("step")
     waiting = F.sum(F.col("arrived") - F.col("taken")).over(so_far)
@@ -30,13 +30,13 @@ def depth(lives: DataFrame, activity: DataFrame, span: Span) -> DataFrame:
         waiting.alias("waiting"),
         _seconds_between(F.col("step"), F.lead("step").over(so_far), span).alias("seconds"),
     )
-    # A stretch without deliveries begins with a delivery, or when the queue was empty.
+    # A run without deliveries begins with a delivery, or when the queue was empty.
     begins = (F.col("delivered") > 0) | (F.lag("waiting", 1, 0).over(so_far) <= 0)
-    stretches = levels.withColumn("stretch", F.sum(F.when(begins, 1).otherwise(0)).over(so_far))
-    in_stretch = Window.partitionBy(*QUEUE, "stretch").orderBy("step")
-    idle_s = F.sum(F.when(F.col("waiting") > 0, F.col("seconds")).otherwise(0)).over(in_stretch)
+    runs = levels.withColumn("stretch", F.sum(F.when(begins, 1).otherwise(0)).over(so_far))
+    in_run = Window.partitionBy(*QUEUE, "stretch").orderBy("step")
+    idle_s = F.sum(F.when(F.col("waiting") > 0, F.col("seconds")).otherwise(0)).over(in_run)
     return (
-        stretches.withColumn("idle_s", idle_s)
+        runs.withColumn("idle_s", idle_s)
         .groupBy(*QUEUE, span.at(F.col("step")).alias("period"))
         .agg(
             F.sum("entered").alias("entered"),
@@ -53,7 +53,7 @@ def depth(lives: DataFrame, activity: DataFrame, span: Span) -> DataFrame:
     )
 
 
-def ages(lives: DataFrame, span: Span) -> DataFrame:
+def ages(lives: DataFrame, span: ReportSpan) -> DataFrame:
     """How old the oldest message of each queue became in each period."""
     known = lives.where(F.col("enqueued_at").isNotNull() & (born() <= F.coalesce("settled_at", F.lit(span.until))))
     # Messages that came in the same period and left in the same period are one row from here on.
@@ -72,7 +72,7 @@ def ages(lives: DataFrame, span: Span) -> DataFrame:
     )
 
 
-def oldest(lives: DataFrame, span: Span) -> DataFrame:
+def oldest(lives: DataFrame, span: ReportSpan) -> DataFrame:
     """What is still in each queue, and since when."""
     return (
         lives.where(F.col("outcome") == "open")
@@ -82,7 +82,7 @@ def oldest(lives: DataFrame, span: Span) -> DataFrame:
     )
 
 
-def _moves(lives: DataFrame, activity: DataFrame, span: Span) -> DataFrame:
+def _moves(lives: DataFrame, activity: DataFrame, span: ReportSpan) -> DataFrame:
     """What came and went in each step, with a row for the start of every period."""
     waited = born() <= F.coalesce("first_delivered_at", "settled_at", F.lit(span.until))
     changes = {
@@ -111,6 +111,6 @@ def _moves(lives: DataFrame, activity: DataFrame, span: Span) -> DataFrame:
     return united([every, deliveries, grid], (*QUEUE, "step")).fillna(0, list(MOVES))
 
 
-def _seconds_between(start: Column, end: Column, span: Span) -> Column:
+def _seconds_between(start: Column, end: Column, span: ReportSpan) -> Column:
     """How long a level lasted; the last one to the end of the report."""
     return F.unix_seconds(F.coalesce(end, F.greatest(F.lit(span.until), start))) - F.unix_seconds(start)

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from leveret.spark.report.period import Span
+from leveret.spark.report.period import ReportSpan
 from leveret.spark.report.service import Objective
 
 QUEUES_SHOWN_MAX = 12
@@ -33,7 +33,7 @@ ORDER = {
 class Findings:
     """The rows of a report, and what it is about."""
 
-    span: Span
+    span: ReportSpan
     objective: Objective
     queues_total: int
     summary: Row
@@ -54,7 +54,7 @@ class Findings:
         return [known.get(start) for start in self.span.starts()]
 
 
-def gather(span: Span, objective: Objective, tables: dict[str, DataFrame]) -> Findings:
+def gather(span: ReportSpan, objective: Objective, tables: dict[str, DataFrame]) -> Findings:
     """Fetch what is shown."""
     ranked = tables["queues"].orderBy(F.desc_nulls_last("messages"), "vhost", "queue")
     queues = rows_of(ranked.limit(QUEUES_SHOWN_MAX))

@@ -4,14 +4,14 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from leveret.observability.alert_rules import RULES, AlertRule
-from leveret.spark.report.period import Span
+from leveret.spark.report.period import ReportSpan
 from leveret.spark.report.service import QUEUE, marked, united
 
 HOUR_S = 3600
 ALERT = ("rule", "severity", "figure", "limit", "unit")
 
 
-def history(tables: list[DataFrame], span: Span) -> DataFrame:
+def history(tables: list[DataFrame], span: ReportSpan) -> DataFrame:
     """All figures by queue and period."""
     return united(tables, (*QUEUE, "period")).withColumn("dead_per_hour", _per_hour("dead", span))
 
@@ -36,7 +36,7 @@ def totals(told: DataFrame) -> DataFrame:
     return told.groupBy("period").agg(*(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in added))
 
 
-def _per_hour(figure: str, span: Span) -> Column:
+def _per_hour(figure: str, span: ReportSpan) -> Column:
     """A count as one of the last hour; periods longer than that give their average."""
     if span.seconds >= HOUR_S:
         return F.coalesce(figure, F.lit(0)) * (HOUR_S / span.seconds)

@@ -63,7 +63,7 @@ FAIRNESS = (
 )
 
 
-class Listing(NamedTuple):
+class TableSection(NamedTuple):
     """A section with the first rows of one table of the report."""
 
     title: str
@@ -74,9 +74,9 @@ class Listing(NamedTuple):
 
 JAIN = "Jain's index: 1 when all tenants of a queue wait equally long, or send equally much; less when they do not."
 LISTINGS = (
-    Listing("Where dead letters came from", "As the messages themselves tell it.", "origins", ORIGINS),
-    Listing("Consumers", "The busiest first.", "consumers", CONSUMERS),
-    Listing("Tenants", JAIN, "fairness", FAIRNESS),
+    TableSection("Where dead letters came from", "As the messages themselves tell it.", "origins", ORIGINS),
+    TableSection("Consumers", "The busiest first.", "consumers", CONSUMERS),
+    TableSection("Tenants", JAIN, "fairness", FAIRNESS),
 )
 
 
@@ -168,7 +168,7 @@ def _alerts(found: Findings) -> str:
     )
 
 
-def _listing(found: Findings, listing: Listing) -> str:
+def _listing(found: Findings, listing: TableSection) -> str:
     """A section with a table, if there is anything in it."""
     rows = found.of(listing.table)[:ROWS_SHOWN_MAX]
     return _section(listing.title, listing.says, table(listing.cells, rows) if rows else "")

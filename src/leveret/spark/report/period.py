@@ -26,7 +26,7 @@ PERIODS = {"second": Period(1, 1), "minute": Period(60, 1), "hour": Period(3600,
 
 
 @dataclass(frozen=True)
-class Span:
+class ReportSpan:
     """From the first to the last thing that a report tells of, in periods."""
 
     first: datetime
@@ -62,7 +62,7 @@ class Span:
         return F.least(period + F.make_interval(secs=F.lit(self.seconds)), F.lit(self.until))
 
 
-def span(first: datetime, until: datetime, period: str | None) -> Span:
+def span(first: datetime, until: datetime, period: str | None) -> ReportSpan:
     """The span between two times; without a period the longest of which there are enough."""
     if period is None:
         length_s = (until - first).total_seconds()
@@ -70,7 +70,7 @@ def span(first: datetime, until: datetime, period: str | None) -> Span:
         period = fitting[-1] if fitting else "second"
     if period not in PERIODS:
         raise InvalidArgument(f"period={period!r}: give one of {', '.join(PERIODS)}")
-    found = Span(first, until, period)
+    found = ReportSpan(first, until, period)
     count = (until - first).total_seconds() / found.seconds
     if count > PERIODS_MAX:
         raise InvalidArgument(

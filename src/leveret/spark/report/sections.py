@@ -46,7 +46,9 @@ def _clocks(found: Findings) -> list[str]:
 def _traffic(found: Findings) -> str:
     """What happened in all queues."""
     series = [
-        svg.Series(name, [(value or 0) / found.span.seconds for value in found.over_time(found.of("totals"), figure)])
+        svg.PlotSeries(
+            name, [(value or 0) / found.span.seconds for value in found.over_time(found.of("totals"), figure)]
+        )
         for figure, name in TRAFFIC.items()
     ]
     plot = svg.lines("Traffic in messages per second", _clocks(found), series, number)
@@ -63,7 +65,7 @@ def _depth(found: Findings, queue: Row) -> str:
     """How full one queue was."""
     rows = [row for row in found.history if (row["vhost"], row["queue"]) == (queue["vhost"], queue["queue"])]
     names = {"depth_max": "most", "depth_avg": "average"}
-    series = [svg.Series(name, found.over_time(rows, figure)) for figure, name in names.items()]
+    series = [svg.PlotSeries(name, found.over_time(rows, figure)) for figure, name in names.items()]
     if series[0].values == series[1].values:
         series = series[:1]
     plot = svg.lines(f"Messages in {label(queue)}", _clocks(found), series, number, whole=True)
@@ -79,16 +81,18 @@ def _times(found: Findings, figure: str, title: str) -> str:
     return _figure(f"{title} (95 % at the right)", plot, PERCENTILES)
 
 
-def _range(name: str, row: Row, figure: str, *, marked: bool = False) -> svg.Range | None:
+def _range(name: str, row: Row, figure: str, *, marked: bool = False) -> svg.PercentileRow | None:
     """The percentiles of a row; None if it has none."""
     p50, p95, p99 = (row[each] for each in percentile_names(figure))
-    return None if p50 is None else svg.Range(name, (p50, p95, p99), marked)
+    return None if p50 is None else svg.PercentileRow(name, (p50, p95, p99), marked)
 
 
 def _compliance(found: Findings) -> str:
     """Which share was done in time, by queue."""
     rows = [
-        svg.Share(short(label(row)), row["in_time_share"]) for row in found.queues if row["in_time_share"] is not None
+        svg.ShareRow(short(label(row)), row["in_time_share"])
+        for row in found.queues
+        if row["in_time_share"] is not None
     ]
     if not rows:
         return ""
@@ -108,7 +112,7 @@ def _deaths(found: Findings) -> str:
         for row in dead:
             if row["reason"] == reason:
                 counts[row["period"]] = counts.get(row["period"], 0) + row["dead"]
-        series.append(svg.Series(reason, [counts.get(start) for start in found.span.starts()]))
+        series.append(svg.PlotSeries(reason, [counts.get(start) for start in found.span.starts()]))
     plot = svg.stacks("Dead letters by reason", _clocks(found), series, number)
     return _figure(f"Messages that died in each {found.span.period}", plot, tuple(reasons))
 

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from leveret.spark.lifecycle import OPEN, ms_between
-from leveret.spark.report.period import Span
+from leveret.spark.report.period import ReportSpan
 
 QUEUE = ("vhost", "queue")
 DEAD = ("rejected", "expired", "maxlen", "delivery_limit")
@@ -29,7 +29,9 @@ def born() -> Column:
     return F.greatest("enqueued_at", "due_at")
 
 
-def service(lives: DataFrame, served: DataFrame, by: dict[str, Column], span: Span, objective: Objective) -> DataFrame:
+def service(
+    lives: DataFrame, served: DataFrame, by: dict[str, Column], span: ReportSpan, objective: Objective
+) -> DataFrame:
     """Times and shares of messages whose coming is known, by queue and what else is said.
 
     `judged` are those that should be done: not those that were removed, nor those that are still in time, nor any
@@ -40,7 +42,9 @@ def service(lives: DataFrame, served: DataFrame, by: dict[str, Column], span: Sp
     return _with_shares(grouped.agg(*_figures(span, objective)), served)
 
 
-def services(lives: DataFrame, served: DataFrame, by: dict[str, Column], span: Span, objective: Objective) -> DataFrame:
+def services(
+    lives: DataFrame, served: DataFrame, by: dict[str, Column], span: ReportSpan, objective: Objective
+) -> DataFrame:
     """The same by queue, and by queue and each of what else is said, from one look at the messages; see `one_of`."""
     known = lives.where(F.col("enqueued_at").isNotNull()).withColumns(by)
     sets = [QUEUE, *((*QUEUE, name) for name in by)]
@@ -55,7 +59,7 @@ def one_of(figures: DataFrame, by: str | None, every: Collection[str]) -> DataFr
     return figures.where(F.col("about") == (by or "")).drop("about", *(name for name in every if name != by))
 
 
-def _figures(span: Span, objective: Objective) -> list[Column]:
+def _figures(span: ReportSpan, objective: Objective) -> list[Column]:
     """What is told of messages."""
     late = ms_between(born(), F.coalesce("settled_at", F.lit(span.until))) > objective.within_ms
     judged = F.col("outcome").isin("acked", *DEAD) | ((F.col("outcome") == OPEN) & late)

@@ -18,14 +18,14 @@ DOTS_MAX = 60
 """With more points than this a dot for each would only blur the line."""
 
 
-class Series(NamedTuple):
+class PlotSeries(NamedTuple):
     """Values over time with a name; None where there is none."""
 
     name: str
     values: Sequence[float | None]
 
 
-class Range(NamedTuple):
+class PercentileRow(NamedTuple):
     """A row of percentiles."""
 
     label: str
@@ -33,7 +33,7 @@ class Range(NamedTuple):
     marked: bool = False
 
 
-class Share(NamedTuple):
+class ShareRow(NamedTuple):
     """A row with a share between 0 and 1."""
 
     label: str
@@ -41,7 +41,12 @@ class Share(NamedTuple):
 
 
 def lines(
-    title: str, times: Sequence[str], series: Sequence[Series], shown: Callable[[float], str], *, whole: bool = False
+    title: str,
+    times: Sequence[str],
+    series: Sequence[PlotSeries],
+    shown: Callable[[float], str],
+    *,
+    whole: bool = False,
 ) -> str:
     """Lines over time, from zero; `whole` if there is nothing between two numbers."""
     highest = max((value for each in series for value in each.values if value is not None), default=0)
@@ -59,7 +64,7 @@ def lines(
     return _svg(title, _said(times, series, shown), HEIGHT, parts)
 
 
-def stacks(title: str, times: Sequence[str], series: Sequence[Series], shown: Callable[[float], str]) -> str:
+def stacks(title: str, times: Sequence[str], series: Sequence[PlotSeries], shown: Callable[[float], str]) -> str:
     """Bars over time, one series on top of the other."""
     sums = [sum(each.values[place] or 0 for each in series) for place in range(len(times))]
     top, ticks = scale(max(sums, default=0), 1.0)
@@ -80,7 +85,7 @@ def stacks(title: str, times: Sequence[str], series: Sequence[Series], shown: Ca
     return _svg(title, _said(times, series, shown), HEIGHT, parts)
 
 
-def ranges(title: str, rows: Sequence[Range], shown: Callable[[float], str]) -> str:
+def ranges(title: str, rows: Sequence[PercentileRow], shown: Callable[[float], str]) -> str:
     """A row for each of several: median, 95 % and 99 % of times in milliseconds, on a logarithmic scale."""
     highest = max((row.values[-1] for row in rows), default=1)
     decades = max(1, math.ceil(math.log10(max(highest, 10))))
@@ -106,7 +111,7 @@ def ranges(title: str, rows: Sequence[Range], shown: Callable[[float], str]) -> 
     return _svg(title, f"median, 95 and 99 percent. {said}", height, parts)
 
 
-def shares(title: str, rows: Sequence[Share], goal: float, shown: Callable[[float], str]) -> str:
+def shares(title: str, rows: Sequence[ShareRow], goal: float, shown: Callable[[float], str]) -> str:
     """A bar for each of several, and a mark where the goal is."""
     left, right, height = LABEL_WIDTH, WIDTH - VALUE_WIDTH, TOP + ROW_HEIGHT * len(rows) + BOTTOM
     full = right - left
@@ -146,7 +151,7 @@ def scale(highest: float, step_min: float = 0.0) -> tuple[float, list[float]]:
     return ticks[-1], ticks
 
 
-def _said(times: Sequence[str], series: Sequence[Series], shown: Callable[[float], str]) -> str:
+def _said(times: Sequence[str], series: Sequence[PlotSeries], shown: Callable[[float], str]) -> str:
     """A plot over time in words."""
     peaks = (
         f"{each.name} at most {shown(max((value for value in each.values if value is not None), default=0))}"

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from leveret.core.errors import NotFound
 from leveret.spark.lifecycle import lifecycle
 from leveret.spark.report import dead_letters, depth, fairness, history, traffic
-from leveret.spark.report.period import Span, span
+from leveret.spark.report.period import ReportSpan, span
 from leveret.spark.report.service import QUEUE, Objective, one_of, service, services, united
 
 Keep = Callable[[str, DataFrame], DataFrame]
@@ -37,7 +37,9 @@ class Sources:
     tags: DataFrame | None
 
 
-def make(sources: Sources, keep: Keep, period: str | None, objective: Objective) -> tuple[Span, dict[str, DataFrame]]:
+def make(
+    sources: Sources, keep: Keep, period: str | None, objective: Objective
+) -> tuple[ReportSpan, dict[str, DataFrame]]:
     """All tables, each computed once."""
     # Without the consumers, whom events tell of: Spark joins texts by sorting all of them, and numbers by hashing.
     lives = keep("lives", lifecycle(sources.events).drop("consumer"))
@@ -81,7 +83,7 @@ def make(sources: Sources, keep: Keep, period: str | None, objective: Objective)
     return covered, found
 
 
-def extent(lives: DataFrame, period: str | None) -> Span:
+def extent(lives: DataFrame, period: str | None) -> ReportSpan:
     """From when to when messages lived."""
     times = [F.col(name) for name in ("enqueued_at", "first_delivered_at", "settled_at")]
     row = lives.agg(
@@ -93,7 +95,7 @@ def extent(lives: DataFrame, period: str | None) -> Span:
     return span(first, until, period)
 
 
-def _queues(lives: DataFrame, told: DataFrame, served_how: DataFrame, covered: Span) -> DataFrame:
+def _queues(lives: DataFrame, told: DataFrame, served_how: DataFrame, covered: ReportSpan) -> DataFrame:
     """Every figure of each queue over all of the time."""
     counted = told.groupBy(*QUEUE).agg(
         *(F.sum(name).alias(name) for name in (*traffic.COUNTS, "dead")),

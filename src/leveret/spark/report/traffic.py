@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from leveret.spark.report.period import Span
+from leveret.spark.report.period import ReportSpan
 from leveret.spark.report.service import QUEUE, percentiles
 
 FAILED = ("rejected", "delivery_limit")
@@ -11,7 +11,7 @@ GIVEN_BACK = ("nacked", "timed_out")
 COUNTS = ("published", "delivered", "returned", "settled", "acked", "failed", "published_bytes")
 
 
-def activity(events: DataFrame, span: Span) -> DataFrame:
+def activity(events: DataFrame, span: ReportSpan) -> DataFrame:
     """What happened in each queue in each step of time."""
     kinds = ("published", "delivered", "returned", "settled")
     return (
@@ -27,7 +27,7 @@ def activity(events: DataFrame, span: Span) -> DataFrame:
     )
 
 
-def rates(steps: DataFrame, span: Span) -> DataFrame:
+def rates(steps: DataFrame, span: ReportSpan) -> DataFrame:
     """What happened in each queue in each period, and which share of deliveries failed."""
     ended = F.col("failed") + F.col("acked")
     share = F.col("failed") / F.nullif(ended, F.lit(0))

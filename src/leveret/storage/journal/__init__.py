@@ -1,1 +1,1 @@
-"""Frames appended once and durable before they are confirmed."""
+"""Commit batches appended once and durable before they are confirmed."""

@@ -1,16 +1,16 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from leveret.core.ports cimport Content, Entry, Journal, Place
-from leveret.storage.journal.records cimport Buffer, Frame
-from leveret.storage.journal.tail cimport Tail
+from leveret.storage.journal.records cimport Buffer, CommitBatch
+from leveret.storage.journal.tail cimport WrittenTail
 
-cdef class Batch(Journal):
-    cdef readonly uint64_t pending          # the frame that is being filled: what a publisher waits for
-    cdef readonly uint64_t durable          # the last frame that is confirmed
-    cdef readonly uint32_t segment          # where the frame being filled will begin
+cdef class OpenBatches(Journal):
+    cdef readonly uint64_t pending          # the commit batch that is being filled: what a publisher waits for
+    cdef readonly uint64_t durable          # the last commit batch that is confirmed
+    cdef readonly uint32_t segment          # where the commit batch being filled will begin
     cdef readonly uint32_t offset
-    cdef uint32_t segment_filled            # the last one that holds more than empty frames
-    cdef readonly uint64_t sealed_bytes     # of frames that are sealed and not yet written
+    cdef uint32_t segment_filled            # the last one that holds more than empty commit batches
+    cdef readonly uint64_t sealed_bytes     # of commit batches that are sealed and not yet written
     cdef public uint64_t frame_bytes_max
     cdef uint64_t segment_bytes
     cdef uint64_t unwritten_bytes_max
@@ -20,7 +20,7 @@ cdef class Batch(Journal):
     cdef Buffer index
     cdef Buffer spare
     cdef list unwritten
-    cdef Tail tail
+    cdef WrittenTail tail
     cdef int append_record(self, Content* content, list queues, uint16_t flags, Place* place) except -1
     cdef int append_queues(self, list queues) except -1
     cdef uint32_t append_area(self, const void* data, size_t size) except? 0xFFFFFFFF

@@ -1,9 +1,9 @@
-"""Batches: entries are appended to an open frame, which is sealed when it is to be written.
+"""Batches: entries are appended to an open batch, which is sealed when it is to be written.
 
-    open frame --seal()--> unwritten frames --commit.py--> segment, and for a while still the tail
+    open batch --seal()--> unwritten batches --commit.py--> segment, and for a while still the tail
     (appended to)          (oldest first)                  (durable)
 
-The place of a record is known when it is appended: where the open frame will begin was fixed when the one before it was
+The place of a record is known when it is appended: where the open batch will begin was fixed when the one before it was
 sealed. Nothing here waits for a disk. The owner serialises all calls: they come from one thread, or under one lock.
 """
 
@@ -18,7 +18,7 @@ from leveret.storage.journal.records cimport (
     DEFINE,
     DELIVER,
     ENTRY_BYTES,
-    FRAME_HEADER_BYTES,
+    BATCH_HEADER_BYTES,
     PUBLISH,
     RECORD_HEADER_BYTES,
     RETURN,
@@ -29,7 +29,7 @@ from leveret.storage.journal.records cimport (
     AlsoEntry,
     Buffer,
     DedupEntry,
-    Frame,
+    CommitBatch,
     RecordEntry,
     ReturnEntry,
     RunEntry,
@@ -37,7 +37,7 @@ from leveret.storage.journal.records cimport (
     crc32c_of,
     crc32c_prepare,
 )
-from leveret.storage.journal.tail cimport Tail
+from leveret.storage.journal.tail cimport WrittenTail
 
 from leveret.core.errors import JournalFailed, MessageTooLarge
 
@@ -46,14 +46,14 @@ crc32c_prepare()
 cdef enum:
     # A queue's index keeps sizes in 24 bits; the blob store takes what is larger.
     RECORD_BYTES_MAX = 0xFFFFFF
-    # Offsets in a frame have 32 bits. The owner stops publishers long before, at unwritten_bytes_max.
+    # Offsets in a commit batch have 32 bits. The owner stops publishers long before, at unwritten_bytes_max.
     FRAME_BYTES_MAX = 1 << 30
     DIGEST_BYTES = 16
-    # A buffer that grew beyond this in a burst is neither kept for reading nor for another frame.
+    # A buffer that grew beyond this in a burst is neither kept for reading nor for another commit batch.
     BUFFER_BYTES_MAX = 8 << 20
 
 
-cdef class Batch(Journal):
+cdef class OpenBatches(Journal):
     """The end of the log that is still in memory."""
 
     def __init__(self, options, clock):
@@ -63,10 +63,10 @@ cdef class Batch(Journal):
         self.tag_bytes = TAG_BYTES if options.keys else 0
         self.clock = clock
         self.unwritten = []
-        self.tail = Tail(options.cache_bytes)
+        self.tail = WrittenTail(options.cache_bytes)
         self.index = Buffer()
         self.body = Buffer()
-        self.body.extend(FRAME_HEADER_BYTES)
+        self.body.extend(BATCH_HEADER_BYTES)
 
     # Appending.
 
@@ -80,7 +80,7 @@ cdef class Batch(Journal):
         if size > RECORD_BYTES_MAX:
             raise MessageTooLarge(f"a record of {size} bytes is over {RECORD_BYTES_MAX}: keep such bodies in the blob store")
         place.segment = self.segment
-        place.offset = self.offset + self.append_area(NULL, size) + FRAME_HEADER_BYTES
+        place.offset = self.offset + self.append_area(NULL, size) + BATCH_HEADER_BYTES
         place.size = <uint32_t>size
         record = self.body.data + self.body.size - size
         memcpy(record + 4, &content.header_len, 4)
@@ -96,7 +96,7 @@ cdef class Batch(Journal):
         entry.flags = content.flags | flags
         entry.queue = queues[0]
         entry.seq = content.seq
-        entry.offset = place.offset - self.offset - FRAME_HEADER_BYTES
+        entry.offset = place.offset - self.offset - BATCH_HEADER_BYTES
         entry.size = <uint32_t>size
         entry.enqueued_ms = content.enqueued_ms
         if content.expiry_ms or content.due_ms or content.group:
@@ -125,8 +125,8 @@ cdef class Batch(Journal):
         return 0
 
     cdef uint32_t append_area(self, const void* data, size_t size) except? 0xFFFFFFFF:
-        """Append to the bodies of the open frame, or make room there; give the offset among them."""
-        cdef uint32_t offset = <uint32_t>(self.body.size - FRAME_HEADER_BYTES)
+        """Append to the bodies of the open batch, or make room there; give the offset among them."""
+        cdef uint32_t offset = <uint32_t>(self.body.size - BATCH_HEADER_BYTES)
         if self.body.size + size > self.frame_bytes_max:
             raise JournalFailed(f"a frame is over {self.frame_bytes_max} bytes: commit before appending more")
         if data == NULL:
@@ -244,11 +244,11 @@ cdef class Batch(Journal):
     @property
     def unwritten_bytes(self) -> int:
         """What a crash of the process would lose now."""
-        return self.sealed_bytes + self.body.size - FRAME_HEADER_BYTES + self.index.size
+        return self.sealed_bytes + self.body.size - BATCH_HEADER_BYTES + self.index.size
 
     @property
     def cached_bytes(self) -> int:
-        """Memory that holds frames which are written."""
+        """Memory that holds commit batches which are written."""
         return self.tail.bytes
 
     @property
@@ -256,46 +256,46 @@ cdef class Batch(Journal):
         """Whether publishers must wait for the disk."""
         return self.unwritten_bytes > self.unwritten_bytes_max
 
-    def next_frame(self) -> Frame | None:
-        """The oldest frame that is not yet written, the open one being sealed when there is no other."""
+    def next_batch(self) -> CommitBatch | None:
+        """The oldest commit batch that is not yet written, the open one being sealed when there is no other."""
         return self.unwritten[0] if self.unwritten else self.seal()
 
-    def seal(self) -> Frame | None:
-        """Close the open frame, if something is in it."""
+    def seal(self) -> CommitBatch | None:
+        """Close the open batch, if something is in it."""
         return self.mark() if self.index.size else None
 
-    def mark(self) -> Frame:
-        """Close the open frame even if it is empty: a later frame proves that the ones before it were durable."""
-        cdef Frame frame = Frame.__new__(Frame)
+    def mark(self) -> CommitBatch:
+        """Close the open batch even if it is empty: a later commit batch proves that the ones before it were durable."""
+        cdef CommitBatch batch = CommitBatch.__new__(CommitBatch)
         cdef uint64_t end
-        frame.seq = self.pending
-        frame.when_ms = self.clock()
-        frame.segment = self.segment
-        frame.offset = self.offset
-        frame.body_len = <uint32_t>(self.body.size - FRAME_HEADER_BYTES)
-        frame.index_len = <uint32_t>self.index.size
+        batch.seq = self.pending
+        batch.when_ms = self.clock()
+        batch.segment = self.segment
+        batch.offset = self.offset
+        batch.body_len = <uint32_t>(self.body.size - BATCH_HEADER_BYTES)
+        batch.index_len = <uint32_t>self.index.size
         if self.index.size:
             self.body.append(self.index.data, self.index.size)
-            self.segment_filled = frame.segment
-        frame.content = self.body
+            self.segment_filled = batch.segment
+        batch.content = self.body
         self.index.size = 0
         self.body = self.spare if self.spare is not None else Buffer()
         self.spare = None
         self.body.size = 0
-        self.body.extend(FRAME_HEADER_BYTES)
-        self.unwritten.append(frame)
-        self.sealed_bytes += frame.body_len + frame.index_len
+        self.body.extend(BATCH_HEADER_BYTES)
+        self.unwritten.append(batch)
+        self.sealed_bytes += batch.body_len + batch.index_len
         self.pending += 1
-        end = <uint64_t>frame.offset + frame.content.size + self.tag_bytes
+        end = <uint64_t>batch.offset + batch.content.size + self.tag_bytes
         if end >= self.segment_bytes:
             self.segment += 1
             self.offset = SEGMENT_HEADER_BYTES
         else:
             self.offset = <uint32_t>end
-        return frame
+        return batch
 
     def begin_segment(self) -> bool:
-        """See Journal. Only a frame makes the file of the next segment, which tells readers that this one is closed."""
+        """See Journal. Only a commit batch makes the file of the next segment, which tells readers that this one is closed."""
         self.seal()
         if self.segment_filled == self.segment:
             self.segment += 1
@@ -305,17 +305,17 @@ cdef class Batch(Journal):
         self.mark()
         return True
 
-    def wrote(self, Frame frame) -> None:
-        """The oldest unwritten frame is on the disk, as durably as was asked for."""
+    def wrote(self, CommitBatch batch) -> None:
+        """The oldest unwritten commit batch is on the disk, as durably as was asked for."""
         cdef Buffer free
-        assert self.unwritten[0] is frame, "frames are written in their order"
+        assert self.unwritten[0] is batch, "frames are written in their order"
         del self.unwritten[0]
-        self.sealed_bytes -= frame.body_len + frame.index_len
-        self.durable = frame.seq
-        if frame.content.capacity > BUFFER_BYTES_MAX:
-            frame.content = None
+        self.sealed_bytes -= batch.body_len + batch.index_len
+        self.durable = batch.seq
+        if batch.content.capacity > BUFFER_BYTES_MAX:
+            batch.content = None
             return
-        free = self.tail.keep(frame)
+        free = self.tail.keep(batch)
         if free is not None:
             self.spare = free
 
@@ -323,13 +323,13 @@ cdef class Batch(Journal):
 
     cdef const uint8_t* unwritten_record(self, Place* place) noexcept:
         """The address of a record that is not in a file yet, or NULL."""
-        cdef Frame frame
+        cdef CommitBatch batch
         if place.segment == self.segment and place.offset >= self.offset:
             if place.offset - self.offset + <uint64_t>place.size <= self.body.size:
                 return self.body.data + (place.offset - self.offset)
             return NULL
-        for frame in self.unwritten:
-            if frame.segment == place.segment and place.offset >= frame.offset:
-                if place.offset - frame.offset + <uint64_t>place.size <= frame.content.size:
-                    return frame.content.data + (place.offset - frame.offset)
+        for batch in self.unwritten:
+            if batch.segment == place.segment and place.offset >= batch.offset:
+                if place.offset - batch.offset + <uint64_t>place.size <= batch.content.size:
+                    return batch.content.data + (place.offset - batch.offset)
         return NULL

@@ -7,7 +7,8 @@
     version 1      had no key salt: not encrypted, or | header 64 | nonce 12 | facts and snapshot | tag 16 | by the
                    master key
 
-A checkpoint is written only after every frame up to its position is durable: a log that ends before it is damaged.
+A checkpoint is written only after every commit batch up to its position is durable: a log that ends before it is
+damaged.
 
 It may name places in segments that have been removed since. That is safe: a segment is removed only after each record
 that lived in it was settled or copied forward, and those entries were made after the checkpoint, so their replay
@@ -20,7 +21,7 @@ import struct
 from typing import NamedTuple
 
 from leveret.storage.disk import TEMPORARY, Bytes, Disk, replace_file
-from leveret.storage.encryption import NO_SALT, NONCE_BYTES, ONCE, KeyRef, Keys
+from leveret.storage.encryption import NO_SALT, NONCE_BYTES, ONCE, KeyRef, MasterKeys
 from leveret.storage.journal.records import crc32c
 
 _HEADER = struct.Struct("<4sHHIIQ16sI12s4xI")
@@ -30,7 +31,7 @@ _INFO = b"leveret checkpoint "
 
 
 class Position(NamedTuple):
-    """A place between two frames: where the next one begins, and the number of the last one."""
+    """A place between two commit batches: where the next one begins, and the number of the last one."""
 
     segment: int
     offset: int
@@ -46,7 +47,7 @@ class Checkpoint(NamedTuple):
 
 
 def checkpoint_name(seq: int) -> str:
-    """The file name of the checkpoint after a frame."""
+    """The file name of the checkpoint after a commit batch."""
     return f"ckpt-{seq:020d}.idx"
 
 
@@ -55,7 +56,7 @@ def checkpoint_names(disk: Disk) -> list[str]:
     return sorted((n for n in disk.names() if n.startswith("ckpt-") and n.endswith(".idx")), reverse=True)
 
 
-def write_checkpoint(disk: Disk, checkpoint: Checkpoint, keys: Keys) -> None:
+def write_checkpoint(disk: Disk, checkpoint: Checkpoint, keys: MasterKeys) -> None:
     """Write a checkpoint durably, then remove the older ones."""
     name = checkpoint_name(checkpoint.position.seq)
     replace_file(disk, name, *packed_checkpoint(checkpoint, keys))
@@ -64,7 +65,7 @@ def write_checkpoint(disk: Disk, checkpoint: Checkpoint, keys: Keys) -> None:
             disk.unlink(older)
 
 
-def packed_checkpoint(checkpoint: Checkpoint, keys: Keys) -> list[Bytes]:
+def packed_checkpoint(checkpoint: Checkpoint, keys: MasterKeys) -> list[Bytes]:
     """The bytes of a checkpoint, in pieces that follow each other."""
     position = checkpoint.position
     facts = json.dumps({"placed": checkpoint.placed}).encode()
@@ -96,12 +97,12 @@ def _is_whole(data: memoryview) -> bool:
     return bool(known and crc == crc32c(rest, crc32c(header)))
 
 
-def read_checkpoint(disk: Disk, name: str, keys: Keys) -> Checkpoint | None:
+def read_checkpoint(disk: Disk, name: str, keys: MasterKeys) -> Checkpoint | None:
     """Read a checkpoint; None when it is damaged."""
     return parse_checkpoint(disk.read_all(name), keys)
 
 
-def parse_checkpoint(stored: bytes, keys: Keys) -> Checkpoint | None:
+def parse_checkpoint(stored: bytes, keys: MasterKeys) -> Checkpoint | None:
     """A checkpoint from its bytes; None when they are damaged."""
     data = memoryview(stored)
     if not _is_whole(data):

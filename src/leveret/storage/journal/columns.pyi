@@ -3,7 +3,7 @@ from mmap import mmap
 
 KINDS: dict[int, str]
 
-class Columns:
+class EventColumns:
     @property
     def rows(self) -> int: ...
     def __init__(
@@ -14,7 +14,7 @@ class Columns:
         end: int,
         salt: int,
         *,
-        open_frame: Callable[[bytes, bytes], bytes] | None = None,
+        open_batch: Callable[[bytes, bytes], bytes] | None = None,
         queues: bytes | None = None,
         since_ms: int = 0,
         until_ms: int = ...,

@@ -1,11 +1,11 @@
-"""Entries as columns: what frames tell, one row for each event of one message in one queue.
+"""Entries as columns: what commit batches tell, one row for each event of one message in one queue.
 
     PUBLISH, ALSO   a row for each queue          DELIVER, SETTLE   a row for each message of the run
     PURGE           one row, and one for each     RETURN, DEFINE    one row
                     message that was kept         TIMED, DEDUP      none: they belong to other entries
 
 Columns are packed C arrays for programs that compute on them. -1 stands for what a kind of event does not have.
-A RETURN, a PURGE and a DEFINE do not say when they happened: they get the time of their frame. So does a PUBLISH that
+A RETURN, a PURGE and a DEFINE do not say when they happened: they get the time of their commit batch. So does a PUBLISH that
 was moved forward, because it repeats one that lies in an older segment.
 """
 
@@ -70,7 +70,7 @@ cdef struct Row:                    # one row before it is spread over the colum
     uint8_t how
 
 
-cdef class Columns(Walk):
+cdef class EventColumns(Walk):
     """Reads a range of one segment, so many rows at a time.
 
     `queues` has one byte for each queue number, not 0 for those that are wanted; None: all of them. Rows before
@@ -82,7 +82,7 @@ cdef class Columns(Walk):
     cdef int64_t since_ms, until_ms
     cdef bint content, moved
     cdef Row row                    # of the last PUBLISH, which ALSO repeats for other queues
-    cdef uint64_t record_frame      # where the frame of that PUBLISH begins
+    cdef uint64_t record_batch      # where the commit batch of that PUBLISH begins
     cdef const uint8_t* record
     cdef uint64_t record_size
     cdef uint8_t flags
@@ -92,10 +92,10 @@ cdef class Columns(Walk):
     cdef Buffer routes, route_ends, headers, header_ends, bodies, body_ends, blobs
 
     def __init__(
-        self, data, name, offset, end, salt, *, open_frame=None, const uint8_t[::1] queues=None, int64_t since_ms=0,
+        self, data, name, offset, end, salt, *, open_batch=None, const uint8_t[::1] queues=None, int64_t since_ms=0,
         int64_t until_ms=0x7FFFFFFFFFFFFFFF, bint content=False, bint moved=True,
     ) -> None:
-        Walk.__init__(self, data, name, offset, end, salt, open_frame)
+        Walk.__init__(self, data, name, offset, end, salt, open_batch)
         self.queues = queues
         self.since_ms = since_ms
         self.until_ms = until_ms
@@ -125,7 +125,7 @@ cdef class Columns(Walk):
             if self.position >= self.index_size:
                 if self.offset >= self.end:
                     break
-                self.next_frame()
+                self.next_batch()
             else:
                 self.step()
         return self.rows > 0
@@ -179,7 +179,7 @@ cdef class Columns(Walk):
         self.flags = <uint8_t>entry.flags
         self.record = self.area + entry.offset
         self.record_size = entry.size
-        self.record_frame = self.frame_at
+        self.record_batch = self.batch_at
         start_row(row, KIND_MOVED if entry.flags & MOVED_FORWARD else PUBLISH, entry.queue, entry.seq, self.when_ms)
         row.enqueued_ms = <int64_t>entry.enqueued_ms
         if row.kind == PUBLISH or self.content:
@@ -198,7 +198,7 @@ cdef class Columns(Walk):
     cdef int also(self, const AlsoEntry* entry) except -1:
         """The same message enters more queues."""
         cdef uint32_t i
-        if entry.count > ALSO_QUEUES or self.record == NULL or self.record_frame != self.frame_at:
+        if entry.count > ALSO_QUEUES or self.record == NULL or self.record_batch != self.batch_at:
             raise self.contradiction()
         for i in range(entry.count):
             self.row.queue = <int32_t>entry.queues[i]

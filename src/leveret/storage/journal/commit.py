@@ -1,6 +1,6 @@
-"""Group commit: whatever was appended while the last sync ran is the next frame. There is no timer.
+"""Group commit: whatever was appended while the last sync ran is the next commit batch. There is no timer.
 
-What no caller waits for does not make a frame of its own: it goes with the next one that a caller waits for.
+What no caller waits for does not make a commit batch of its own: it goes with the next one that a caller waits for.
 
 `Commit` does the work in the calling thread; `ThreadedCommit` has a writer thread. Both are used in the same way:
 
@@ -25,7 +25,7 @@ from typing import Any, Protocol
 from leveret.core.errors import DiskFull, Fenced, JournalFailed
 from leveret.core.histogram import Histogram
 from leveret.storage.journal.journal import FileJournal
-from leveret.storage.journal.records import Frame
+from leveret.storage.journal.records import CommitBatch
 
 EXIT_FAILED = 70
 """EX_SOFTWARE: a supervisor restarts the process, and recovery tells what is really on the disk."""
@@ -37,7 +37,7 @@ Outcome = Callable[[JournalFailed | None], None]
 
 
 class Lock(Protocol):
-    """What guards the broker and its journal; a threading.Lock is one, and so is nothing at all in one thread."""
+    """What protects the broker and its journal; a threading.Lock is one, and so is nothing at all in one thread."""
 
     def __enter__(self) -> object:
         """Wait for it."""
@@ -64,7 +64,7 @@ def stopped(error: OSError) -> JournalFailed:
 
 
 class Companion(Protocol):
-    """What becomes durable together with the frames of a journal: the streams of a broker."""
+    """What becomes durable together with the commit batches of a journal: the streams of a broker."""
 
     @property
     def dirty(self) -> bool:
@@ -80,26 +80,26 @@ class Companion(Protocol):
         """It was done. Under the lock."""
 
 
-class FrameWriter(Protocol):
-    """Where sealed frames go; one caller at a time."""
+class CommitBatchWriter(Protocol):
+    """Where sealed batches go; one caller at a time."""
 
     may_sync: bool
     syncs_always: bool
     syncs: int
     sync_through: int
-    """Frames up to this one are to be synced whatever the mode."""
+    """Commit batches up to this one are to be synced whatever the mode."""
     written: int
     bytes_written: int
     sync_us: Histogram
-    """How long it took to make frames durable."""
-    frame_entries: Histogram
+    """How long it took to make commit batches durable."""
+    batch_entries: Histogram
     """How much was in each of them."""
 
-    def commit(self, frame: Frame) -> None:
-        """Write a frame and make it as durable as was asked for."""
+    def commit(self, batch: CommitBatch) -> None:
+        """Write a commit batch and make it as durable as was asked for."""
 
-    def append(self, frame: Frame) -> None:
-        """Write a frame."""
+    def append(self, batch: CommitBatch) -> None:
+        """Write a commit batch."""
 
     def sync(self) -> None:
         """Make everything that was written durable."""
@@ -117,12 +117,12 @@ class Commit:
     def __init__(
         self,
         journal: FileJournal,
-        writer: FrameWriter,
+        writer: CommitBatchWriter,
         lock: Lock,
         on_failure: Callable[[JournalFailed], None] = stop_process,
         on_durable: Callable[[int], None] | None = None,
     ) -> None:
-        """Commit what a journal seals; `lock` is the one that guards the journal."""
+        """Commit what a journal seals; `lock` is the one that protects the journal."""
         self._journal = journal
         self._writer = writer
         self._lock = lock
@@ -139,15 +139,15 @@ class Commit:
         """Commit all that was appended; the caller holds the lock."""
         self._check()
         while self.failed is None:
-            frame = self._next_frame()
-            if frame is None:
+            batch = self._next_batch()
+            if batch is None:
                 return
-            if self._write(frame):
-                self._wrote(frame)
-                self._wake(frame.seq)
+            if self._write(batch):
+                self._wrote(batch)
+                self._wake(batch.seq)
 
     def wait(self, seq: int) -> None:
-        """Return when a frame is durable; the caller does not hold the lock."""
+        """Return when a commit batch is durable; the caller does not hold the lock."""
         with self._mutex:
             gate = None
             if self._durable < seq and self.failed is None:
@@ -163,7 +163,7 @@ class Commit:
             self._check()
 
     def notify(self, seq: int, callback: Outcome) -> None:
-        """Call back when a frame is durable (with None) or never will be; mostly from the writer thread."""
+        """Call back when a commit batch is durable (with None) or never will be; mostly from the writer thread."""
         with self._mutex:
             pending = self._durable < seq and self.failed is None
             if pending:
@@ -188,12 +188,12 @@ class Commit:
         return self.wait(seq)
 
     def barrier(self) -> int:
-        """Seal a frame, even an empty one, that is synced whatever the mode; the caller holds the lock."""
+        """Seal a commit batch, even an empty one, that is synced whatever the mode; the caller holds the lock."""
         self._check()
-        frame = self._journal.mark()
-        self._writer.sync_through = frame.seq
+        batch = self._journal.mark()
+        self._writer.sync_through = batch.seq
         self.kick()
-        return frame.seq
+        return batch.seq
 
     def stop(self) -> None:
         """Write nothing more."""
@@ -203,19 +203,19 @@ class Commit:
         self._attempt(self._writer.sync)
 
     def mark(self) -> None:
-        """Append an empty frame: it proves that those before it were durable. For the thread that writes."""
+        """Append an empty commit batch: it proves that those before it were durable. For the thread that writes."""
         with self._lock:
             if not self._journal.idle:
                 return
-            frame = self._journal.mark()
-        if self._attempt(lambda: self._writer.append(frame)):
+            batch = self._journal.mark()
+        if self._attempt(lambda: self._writer.append(batch)):
             with self._lock:
-                self._journal.wrote(frame)
-            self._wake(frame.seq)
+                self._journal.wrote(batch)
+            self._wake(batch.seq)
 
     @property
     def pending(self) -> int:
-        """The frame that has all that was appended until now; the caller holds the lock."""
+        """The commit batch that has all that was appended until now; the caller holds the lock."""
         fresh = self._journal.dirty or (self.companion is not None and self.companion.dirty)
         # Nothing was appended, but what the caller saw (a duplicate, say) may still be on its way.
         return self._journal.pending if fresh else self._journal.pending - 1
@@ -225,29 +225,29 @@ class Commit:
         """Whether there is nothing to write; the caller holds the lock."""
         return self._journal.idle and not (self.companion is not None and self.companion.dirty)
 
-    def _next_frame(self) -> Frame | None:
-        """The next frame, empty if there is only something for the companion; the caller holds the lock."""
-        frame = self._journal.next_frame()
-        if self.companion is not None and (frame is not None or self.companion.dirty):
+    def _next_batch(self) -> CommitBatch | None:
+        """The next commit batch, empty if there is only something for the companion; the caller holds the lock."""
+        batch = self._journal.next_batch()
+        if self.companion is not None and (batch is not None or self.companion.dirty):
             self.companion.take()
-            return frame or self._journal.mark()
-        return frame
+            return batch or self._journal.mark()
+        return batch
 
-    def _wrote(self, frame: Frame) -> None:
-        """A frame is on the disk; the caller holds the lock."""
-        self._journal.wrote(frame)
+    def _wrote(self, batch: CommitBatch) -> None:
+        """A commit batch is on the disk; the caller holds the lock."""
+        self._journal.wrote(batch)
         if self.companion is not None:
             self.companion.committed()
 
-    def _write(self, frame: Frame) -> bool:
-        """Write one frame, and what goes with it; False when that failed."""
-        return self._attempt(lambda: self._commit(frame))
+    def _write(self, batch: CommitBatch) -> bool:
+        """Write one commit batch, and what goes with it; False when that failed."""
+        return self._attempt(lambda: self._commit(batch))
 
-    def _commit(self, frame: Frame) -> None:
-        """Write what goes with a frame, then the frame itself."""
+    def _commit(self, batch: CommitBatch) -> None:
+        """Write what goes with a commit batch, then the commit batch itself."""
         if self.companion is not None:
-            self._writer.account(self._commit_companion(self.companion, frame.when_ms))
-        self._writer.commit(frame)
+            self._writer.account(self._commit_companion(self.companion, batch.when_ms))
+        self._writer.commit(batch)
 
     def _commit_companion(self, companion: Companion, now_ms: int) -> int:
         """Let the companion write, once more when there was no room and the spare file was given up for it."""
@@ -276,7 +276,7 @@ class Commit:
             raise type(self.failed)(str(self.failed)) from self.failed
 
     def _wake(self, seq: int) -> None:
-        """Let every caller go on that waits for this frame or an earlier one."""
+        """Let every caller go on that waits for this commit batch or an earlier one."""
         with self._mutex:
             self._durable = seq
             for waited in [waited for waited in self._gates if waited <= seq]:
@@ -313,7 +313,7 @@ class Commit:
 
 
 class ThreadedCommit(Commit):
-    """Commits in a thread of its own, while the owner appends the next frame."""
+    """Commits in a thread of its own, while the owner appends the next commit batch."""
 
     def start(self) -> None:
         """Start the writer thread."""
@@ -321,7 +321,7 @@ class ThreadedCommit(Commit):
         self._work.acquire()
         self._busy = self._stopping = False
         self._unmarked = False
-        self._wanted = 0  # the last frame that a caller asked for
+        self._wanted = 0  # the last commit batch that a caller asked for
         self._seen = 0
         self._thread = threading.Thread(target=self._run, name="leveret-journal", daemon=True)
         self._thread.start()
@@ -335,7 +335,7 @@ class ThreadedCommit(Commit):
             self._work.release()
 
     def stop(self) -> None:
-        """End the thread after the frame that it is writing."""
+        """End the thread after the commit batch that it is writing."""
         with self._lock:
             self._stopping = True
             if not self._busy:
@@ -344,7 +344,7 @@ class ThreadedCommit(Commit):
         self._thread.join()
 
     def wait(self, seq: int) -> None:
-        """Return when a frame is durable; write it in this thread if no other one is writing."""
+        """Return when a commit batch is durable; write it in this thread if no other one is writing."""
         if self._durable < seq and self._lead(seq):
             try:
                 while self.failed is None and self._durable < seq and self._commit_next():
@@ -354,7 +354,7 @@ class ThreadedCommit(Commit):
         super().wait(seq)
 
     def _lead(self, seq: int) -> bool:
-        """Ask for a frame; become the one who writes, if there is none."""
+        """Ask for a commit batch; become the one who writes, if there is none."""
         with self._lock:
             self._wanted = max(self._wanted, seq)
             if self._busy or self._stopping or self.failed is not None:
@@ -372,7 +372,7 @@ class ThreadedCommit(Commit):
                 self._work.release()
 
     def _run(self) -> None:
-        """Write frame after frame; sleep when there is none."""
+        """Write commit batch after commit batch; sleep when there is none."""
         while True:
             if not self._work.acquire(timeout=IDLE_SECONDS if self._unmarked else -1) and not self._rest():
                 continue
@@ -388,20 +388,20 @@ class ThreadedCommit(Commit):
 
     @property
     def _has_more(self) -> bool:
-        """Whether a frame is sealed, or a caller asked for the open one; the caller holds the lock."""
+        """Whether a commit batch is sealed, or a caller asked for the open one; the caller holds the lock."""
         opened = self._journal.pending
         return self._journal.durable < opened - 1 or (self._wanted >= opened and not self._idle)
 
     def _commit_next(self) -> bool:
-        """Commit one frame; False when no caller asked for more."""
+        """Commit one commit batch; False when no caller asked for more."""
         with self._lock:
-            frame = self._next_frame() if self._has_more else None
-        if frame is None:
+            batch = self._next_batch() if self._has_more else None
+        if batch is None:
             return False
-        if self._write(frame):
+        if self._write(batch):
             with self._lock:
-                self._wrote(frame)
-            self._wake(frame.seq)
+                self._wrote(batch)
+            self._wake(batch.seq)
         return True
 
     def _rest(self) -> bool:

@@ -6,7 +6,7 @@ that were acknowledged.
 
 What still lives in the oldest segment is appended again (the state does it, for messages as for definitions and
 de-duplication keys), that must be durable, then `oldest` in META is raised, and only then does the file go. The
-segment that is being written never goes, so there is always one that carries the frame numbers on.
+segment that is being written never goes, so there is always one that carries the commit batch numbers on.
 """
 
 import dataclasses

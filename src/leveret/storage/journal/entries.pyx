@@ -1,13 +1,13 @@
-"""Reading frames: is one whole, and what do its entries say.
+"""Reading commit batches: is one whole, and what do its entries say.
 
-Every length is read as an unsigned number and compared with what remains before it is used: a frame that passes its
+Every length is read as an unsigned number and compared with what remains before it is used: a commit batch that passes its
 checksum and yet points outside of itself is refused as damaged, an entry of a kind that is not known as unknown.
 """
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from leveret.core.ports cimport Entry, State
+from leveret.core.ports cimport Entry, JournaledState
 from leveret.storage.journal.records cimport (
     ALSO,
     ALSO_QUEUES,
@@ -16,8 +16,8 @@ from leveret.storage.journal.records cimport (
     DELIVER,
     ENCRYPTED,
     ENTRY_BYTES,
-    FRAME_HEADER_BYTES,
-    FRAME_MAGIC,
+    BATCH_HEADER_BYTES,
+    BATCH_MAGIC,
     MOVED_FORWARD,
     PUBLISH,
     PURGE,
@@ -29,7 +29,7 @@ from leveret.storage.journal.records cimport (
     TIMED,
     AlsoEntry,
     DedupEntry,
-    FrameHeader,
+    BatchHeader,
     RecordEntry,
     ReturnEntry,
     RunEntry,
@@ -43,29 +43,29 @@ from leveret.core.errors import DamagedJournal, UnknownFormat
 crc32c_prepare()
 
 
-cdef class Head:
-    """The header of a whole frame, and where the frame ends."""
+cdef class BatchHead:
+    """The header of a whole commit batch, and where the commit batch ends."""
 
     cdef readonly uint64_t seq, when_ms, synced, end
     cdef readonly uint32_t body_len, index_len, salt, flags
 
 
-def read_head(const uint8_t[::1] data, uint64_t offset, uint32_t salt) -> Head | None:
-    """The header of the frame at an offset, or None when there is no whole frame of this segment."""
-    cdef FrameHeader header
-    cdef Head head
+def read_head(const uint8_t[::1] data, uint64_t offset, uint32_t salt) -> BatchHead | None:
+    """The header of the commit batch at an offset, or None when there is no whole commit batch of this segment."""
+    cdef BatchHeader header
+    cdef BatchHead head
     cdef uint64_t size = <uint64_t>data.shape[0], rest
-    if offset > size or size - offset < FRAME_HEADER_BYTES:
+    if offset > size or size - offset < BATCH_HEADER_BYTES:
         return None
-    memcpy(&header, &data[offset], FRAME_HEADER_BYTES)
-    if header.magic != FRAME_MAGIC or header.salt != salt or header.index_len % ENTRY_BYTES:
+    memcpy(&header, &data[offset], BATCH_HEADER_BYTES)
+    if header.magic != BATCH_MAGIC or header.salt != salt or header.index_len % ENTRY_BYTES:
         return None
     rest = <uint64_t>header.body_len + header.index_len + (TAG_BYTES if header.flags & ENCRYPTED else 0)
-    if rest > size - offset - FRAME_HEADER_BYTES:
+    if rest > size - offset - BATCH_HEADER_BYTES:
         return None
-    if header.crc != crc32c_of(0, &data[offset] + 8, FRAME_HEADER_BYTES - 8 + rest):
+    if header.crc != crc32c_of(0, &data[offset] + 8, BATCH_HEADER_BYTES - 8 + rest):
         return None
-    head = Head.__new__(Head)
+    head = BatchHead.__new__(BatchHead)
     head.seq = header.seq
     head.when_ms = header.when_ms
     head.synced = header.synced
@@ -73,30 +73,30 @@ def read_head(const uint8_t[::1] data, uint64_t offset, uint32_t salt) -> Head |
     head.index_len = header.index_len
     head.salt = header.salt
     head.flags = header.flags
-    head.end = offset + FRAME_HEADER_BYTES + rest
+    head.end = offset + BATCH_HEADER_BYTES + rest
     return head
 
 
 cdef class Replay:
-    """Plays the entries of frames into a state; counts what it sees."""
+    """Plays the entries of commit batches into a state; counts what it sees."""
 
-    cdef State state
+    cdef JournaledState state
     cdef readonly uint64_t entries
     cdef readonly dict placed           # segment -> records put there
-    cdef uint64_t records               # of the frame that is being played
+    cdef uint64_t records               # of the commit batch that is being played
     cdef uint32_t segment
-    cdef uint64_t area_offset           # where the bodies of the frame begin in the segment
+    cdef uint64_t area_offset           # where the bodies of the commit batch begin in the segment
     cdef const uint8_t* area
     cdef uint64_t area_size
     cdef const uint8_t* index
     cdef uint64_t index_size
 
-    def __init__(self, State state, dict placed):
+    def __init__(self, JournaledState state, dict placed):
         self.state = state
         self.placed = placed
 
-    def frame(self, const uint8_t[::1] data, uint64_t start, Head head, uint32_t segment, uint64_t offset) -> None:
-        """Play one frame whose plain bodies begin at `start` of data and at `offset` of the segment."""
+    def batch(self, const uint8_t[::1] data, uint64_t start, BatchHead head, uint32_t segment, uint64_t offset) -> None:
+        """Play one commit batch whose plain bodies begin at `start` of data and at `offset` of the segment."""
         cdef uint64_t size = <uint64_t>data.shape[0], position = 0
         if start > size or <uint64_t>head.body_len + head.index_len > size - start:
             raise ValueError("the frame is not whole")
@@ -223,13 +223,13 @@ cdef class Replay:
         return 0
 
     cdef int check_area(self, uint64_t offset, uint64_t size) except -1:
-        """Refuse an entry that points outside of its frame."""
+        """Refuse an entry that points outside of its commit batch."""
         if offset > self.area_size or size > self.area_size - offset:
             raise self.damaged()
         return 0
 
     cdef object damaged(self):
-        """The error for a frame that contradicts itself."""
+        """The error for a commit batch that contradicts itself."""
         return DamagedJournal(
             f"seg-{self.segment:020d}.log: the frame whose bodies begin at {self.area_offset} contradicts itself: "
             "restore the file from a backup"

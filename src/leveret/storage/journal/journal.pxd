@@ -2,9 +2,9 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from leveret.core.message cimport Message
 from leveret.core.ports cimport Place
-from leveret.storage.journal.batch cimport Batch
+from leveret.storage.journal.batch cimport OpenBatches
 
-cdef class FileJournal(Batch):
+cdef class FileJournal(OpenBatches):
     cdef readonly dict live                 # segment -> records that some queue still holds
     cdef readonly dict placed               # segment -> records that were ever put there
     cdef object reader

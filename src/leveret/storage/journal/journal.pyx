@@ -1,6 +1,6 @@
 """The journal on files, as the core sees it: what it appends, counts and reads back.
 
-A record can be read wherever it is: in a frame that is not yet written, in one that was written lately, in a segment.
+A record can be read wherever it is: in a commit batch that is not yet written, in one that was written lately, in a segment.
 Only the last waits for a disk. Messages that are not to be durable are objects in memory and are never given up.
 """
 
@@ -9,14 +9,14 @@ from libc.string cimport memcpy
 
 from leveret.core.message cimport PERSISTENT, Message, new_message
 from leveret.core.ports cimport Content, Entry, Journal, Place, Record, parts_of
-from leveret.storage.journal.batch cimport Batch
+from leveret.storage.journal.batch cimport OpenBatches
 from leveret.storage.journal.records cimport (
     MOVED_FORWARD,
     PURGE,
     RECORD_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
     SETTLE,
-    Frame,
+    CommitBatch,
     crc32c_of,
     crc32c_prepare,
 )
@@ -26,16 +26,16 @@ from leveret.core.errors import DamagedJournal
 crc32c_prepare()
 
 
-cdef class FileJournal(Batch):
-    """Appends to frames and reads back from them; `leveret.storage.journal.store` opens one on a directory."""
+cdef class FileJournal(OpenBatches):
+    """Appends to commit batches and reads back from them; `leveret.storage.journal.store` opens one on a directory."""
 
     def __init__(self, options, clock):
-        Batch.__init__(self, options, clock)
+        OpenBatches.__init__(self, options, clock)
         self.live = {}
         self.placed = {}
 
     def begin(self, uint64_t seq, uint32_t segment, uint32_t offset, reader, dict live, dict placed) -> None:
-        """Take up a log whose next frame is number `seq` at this place."""
+        """Take up a log whose next commit batch is number `seq` at this place."""
         self.pending = seq
         self.durable = seq - 1
         self.segment = segment
@@ -170,10 +170,10 @@ cdef class FileJournal(Batch):
             self.window is None or place.segment != self.window_segment or place.offset < start
             or <uint64_t>place.offset + place.size > start + <uint64_t>len(self.window)
         ):
-            # A frame that is being written right now must not be seen half.
+            # A commit batch that is being written right now must not be seen half.
             end = self.segment_bytes + self.frame_bytes_max
-            if self.unwritten and (<Frame>self.unwritten[0]).segment == place.segment:
-                end = (<Frame>self.unwritten[0]).offset
+            if self.unwritten and (<CommitBatch>self.unwritten[0]).segment == place.segment:
+                end = (<CommitBatch>self.unwritten[0]).offset
             elif self.segment == place.segment:
                 end = self.offset
             if end < <uint64_t>place.offset + place.size:

@@ -4,12 +4,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from leveret.core.errors import InvalidArgument
-from leveret.storage.encryption import Keys
+from leveret.storage.encryption import MasterKeys
 
 MIB = 1 << 20
 SEGMENT_BYTES_MIN = 1 << 10
 SEGMENT_BYTES_MAX = 1 << 30
-"""Places hold 32-bit offsets, and a frame of up to FRAME_BYTES_MAX may begin just below the limit of a segment."""
+"""Places hold 32-bit offsets, and a commit batch of up to FRAME_BYTES_MAX may begin just below the limit of a
+segment.
+"""
 
 BLOB_BYTES_MAX = 8 << 20
 """A record, with its header and route, has to stay below 16 MiB."""
@@ -32,7 +34,7 @@ class JournalOptions:
     blob_url: str | None = None
     """Where large bodies go; None: the directory `blobs` beside the log."""
     archive_dir: str | None = None
-    keys: Keys = field(default_factory=Keys)
+    keys: MasterKeys = field(default_factory=MasterKeys)
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""

@@ -7,12 +7,12 @@ cdef extern from "crc32c.h" nogil:
 
 cdef enum:
     SEGMENT_HEADER_BYTES = 64
-    FRAME_HEADER_BYTES = 48
+    BATCH_HEADER_BYTES = 48
     ENTRY_BYTES = 32
     RECORD_HEADER_BYTES = 8
-    TAG_BYTES = 16                  # after an encrypted frame
-    FRAME_MAGIC = 0x4D52464C        # "LFRM"
-    ENCRYPTED = 1                   # flag of a frame
+    TAG_BYTES = 16                  # after an encrypted commit batch
+    BATCH_MAGIC = 0x4D52464C        # "LFRM"
+    ENCRYPTED = 1                   # flag of a commit batch
     MOVED_FORWARD = 0x100           # flag of a PUBLISH entry, above the message's own
     ALSO_QUEUES = 7
     RUN_MAX = 0xFFFF
@@ -28,7 +28,7 @@ cdef enum Kind:
     DEFINE = 8
     DEDUP = 9
 
-cdef packed struct FrameHeader:
+cdef packed struct BatchHeader:
     uint32_t magic
     uint32_t crc
     uint32_t body_len
@@ -99,7 +99,7 @@ cdef class Buffer:
     cdef uint8_t* extend(self, size_t more) except NULL
     cdef int append(self, const void* data, size_t size) except -1
 
-cdef class Frame:
+cdef class CommitBatch:
     cdef readonly uint64_t seq
     cdef readonly uint64_t when_ms
     cdef readonly uint32_t segment

@@ -1,6 +1,6 @@
 def crc32c(data: bytes | bytearray | memoryview, crc: int = 0, portable: bool = False) -> int: ...
 
-class Frame:
+class CommitBatch:
     @property
     def seq(self) -> int: ...
     @property

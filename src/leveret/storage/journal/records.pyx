@@ -1,11 +1,11 @@
-"""The bytes of a frame: one group commit, written once and never changed.
+"""The bytes of a commit batch: one group commit, written once and never changed.
 
-    segment  | header 64 | frame | frame | ...                            little-endian throughout
-    frame    | header 48 | bodies | index entries, 32 each | tag 16 if encrypted |
+    segment  | header 64 | batch | batch | ...                            little-endian throughout
+    batch    | header 48 | bodies | index entries, 32 each | tag 16 if encrypted |
 
     header   | magic 4 | crc32c 4 | body_len 4 | index_len 4 | seq 8 | when_ms 8 | salt 4 | flags 4 | synced 8 |
              crc32c is of all that follows it. seq has no gaps over the whole log. salt is the segment's own.
-             synced is the last frame known durable when this one was written: a bad frame numbered at or below
+             synced is the last commit batch known durable when this one was written: a bad commit batch numbered at or below
              the `synced` of a later one was durable once, so it is damage and not a torn write.
     record   | crc32c of the rest 4 | header_len 4 | exchange and routing key, short strings | content |
 
@@ -19,7 +19,7 @@
     DEFINE   | kind 1 | what 1 | - 2 | - 4 | - 8 | offset 4 | size 4 | - 8 |             area: the definition
     DEDUP    | kind 1 | - 3 | queue 4 | seq 8 | digest 16 |                              TIMED follows: its expiry is when
 
-Offsets count from the frame's first body. Bodies come before the entries so that the place of a record is known
+Offsets count from the commit batch's first body. Bodies come before the entries so that the place of a record is known
 when it is appended. A PUBLISH with the flag MOVED_FORWARD is a live record copied out of a segment that is to go.
 A DELIVER without a time only carries a count forward. What `what` means is the core's affair.
 """
@@ -31,7 +31,7 @@ from libc.string cimport memcpy
 
 crc32c_prepare()
 
-assert sizeof(FrameHeader) == FRAME_HEADER_BYTES
+assert sizeof(BatchHeader) == BATCH_HEADER_BYTES
 assert sizeof(RecordEntry) == sizeof(TimedEntry) == sizeof(AlsoEntry) == ENTRY_BYTES
 assert sizeof(RunEntry) == sizeof(ReturnEntry) == sizeof(DedupEntry) == ENTRY_BYTES
 
@@ -73,8 +73,8 @@ cdef class Buffer:
         return 0
 
 
-cdef class Frame:
-    """A sealed frame, on its way to the disk."""
+cdef class CommitBatch:
+    """A sealed commit batch, on its way to the disk."""
 
     @property
     def plain_bytes(self) -> int:
@@ -88,8 +88,8 @@ cdef class Frame:
 
     def finish(self, uint32_t salt, uint32_t flags, uint64_t synced) -> None:
         """Fill in the header but for its checksum."""
-        cdef FrameHeader* header = <FrameHeader*>self.content.data
-        header.magic = FRAME_MAGIC
+        cdef BatchHeader* header = <BatchHeader*>self.content.data
+        header.magic = BATCH_MAGIC
         header.crc = 0
         header.body_len = self.body_len
         header.index_len = self.index_len
@@ -100,8 +100,8 @@ cdef class Frame:
         header.synced = synced
 
     def checked(self) -> memoryview:
-        """The whole frame with its checksum; the view is good for as long as the frame is not recycled."""
-        cdef FrameHeader* header = <FrameHeader*>self.content.data
+        """The whole commit batch with its checksum; the view is good for as long as the commit batch is not recycled."""
+        cdef BatchHeader* header = <BatchHeader*>self.content.data
         cdef size_t size = self.content.size
         with nogil:
             header.crc = crc32c_of(0, <uint8_t*>header + 8, size - 8)
@@ -109,10 +109,10 @@ cdef class Frame:
 
     def header(self) -> bytes:
         """The header as it is."""
-        return self.content.data[:FRAME_HEADER_BYTES]
+        return self.content.data[:BATCH_HEADER_BYTES]
 
     def plain(self) -> memoryview:
         """Bodies and entries."""
         return PyMemoryView_FromMemory(
-            <char*>self.content.data + FRAME_HEADER_BYTES, <Py_ssize_t>self.plain_bytes, PyBUF_READ
+            <char*>self.content.data + BATCH_HEADER_BYTES, <Py_ssize_t>self.plain_bytes, PyBUF_READ
         )

@@ -1,10 +1,10 @@
 from dataclasses import dataclass
 
 from leveret.core.message import Message
-from leveret.core.ports import Journal, State
+from leveret.core.ports import Journal, JournaledState
 
 @dataclass
-class Held:
+class ReplayedMessage:
     seq: int
     enqueued_ms: int
     expiry_ms: int
@@ -17,13 +17,13 @@ class Held:
     priority: int
     flags: int
 
-class PlainState(State):
+class PlainState(JournaledState):
     seq: int
     def __init__(self, journal: Journal) -> None: ...
     @property
     def journal(self) -> Journal: ...
     @property
-    def queues(self) -> dict[int, dict[int, Held]]: ...
+    def queues(self) -> dict[int, dict[int, ReplayedMessage]]: ...
     @property
     def definitions(self) -> dict[tuple[int, bytes], int]: ...
     @property
@@ -50,6 +50,6 @@ class PlainState(State):
     def read(self, queue: int, seq: int) -> Message: ...
     def contents(self) -> dict[int, dict[int, tuple[int, ...]]]: ...
 
-class Mentions(State):
+class Mentions(JournaledState):
     @property
     def queues(self) -> set[int]: ...

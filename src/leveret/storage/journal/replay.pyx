@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from libc.stdint cimport uint32_t, uint64_t
 
 from leveret.core.message cimport PERSISTENT, Message, new_message
-from leveret.core.ports cimport Content, Entry, Journal, Place, State, parts_of
+from leveret.core.ports cimport Content, Entry, Journal, Place, JournaledState, parts_of
 
 # The definition that says which message number was the last: all entries that mention it may be compacted away.
 NUMBER = 0
 
 
 @dataclass
-class Held:
+class ReplayedMessage:
     """One message in one queue."""
 
     seq: int
@@ -49,13 +49,13 @@ cdef void fill(Entry* entry, object held):
 
 cdef object held_of(Entry* entry, uint64_t due_ms, uint64_t group):
     """A message from the form of the port."""
-    return Held(
+    return ReplayedMessage(
         entry.seq, entry.enqueued_ms, entry.expiry_ms, due_ms, group, entry.place.segment, entry.place.offset,
         entry.place.size, entry.deliveries, entry.priority, entry.flags,
     )
 
 
-cdef class PlainState(State):
+cdef class PlainState(JournaledState):
     """Queues as dictionaries: {queue: {seq: Held}}; definitions and keys likewise."""
 
     cdef readonly Journal journal
@@ -226,7 +226,7 @@ cdef class PlainState(State):
         facts = json.loads(bytes(snapshot))
         self.seq = facts["seq"]
         for queue, messages in facts["queues"]:
-            self.queues[queue] = {values[0]: Held(*values) for values in messages}
+            self.queues[queue] = {values[0]: ReplayedMessage(*values) for values in messages}
         for what, payload, segment in facts["definitions"]:
             self.definitions[what, bytes.fromhex(payload)] = segment
         for queue, digest, seq, at_ms, segment in facts["dedup"]:
@@ -271,7 +271,7 @@ cdef class PlainState(State):
         return 0
 
 
-cdef class Mentions(State):
+cdef class Mentions(JournaledState):
     """Collects the queues that a segment speaks of."""
 
     cdef readonly set queues

@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from leveret.core.errors import JournalFailed
 from leveret.core.histogram import Histogram
-from leveret.core.ports import State
+from leveret.core.ports import JournaledState
 from leveret.storage.encryption import KeyRef
 from leveret.storage.journal.checkpoint import Checkpoint, Position
-from leveret.storage.journal.commit import Commit, FrameWriter, Lock, ThreadedCommit
+from leveret.storage.journal.commit import Commit, CommitBatchWriter, Lock, ThreadedCommit
 from leveret.storage.journal.compaction import Names, is_worth_copying
 from leveret.storage.journal.files.meta import Meta
-from leveret.storage.journal.files.recovery import Recovered
+from leveret.storage.journal.files.recovery import RecoveredJournal
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.options import JournalOptions
 from leveret.storage.journal.replay import Mentions
@@ -35,12 +35,14 @@ class Store(ABC):
     """One open log; those that open it set `meta` and `recovered`, then call `start`."""
 
     meta: Meta
-    recovered: Recovered
+    recovered: RecoveredJournal
     commit: Commit
     watched = False
     """Whether it needs attention even when nothing happens."""
 
-    def __init__(self, journal: FileJournal, state: State, lock: Lock, options: JournalOptions, names: Names) -> None:
+    def __init__(
+        self, journal: FileJournal, state: JournaledState, lock: Lock, options: JournalOptions, names: Names
+    ) -> None:
         """Nothing is open yet."""
         self.journal = journal
         self.state = state
@@ -55,13 +57,13 @@ class Store(ABC):
 
     def start(
         self,
-        writer: FrameWriter,
+        writer: CommitBatchWriter,
         threaded: bool,
         on_failure: Callable[[JournalFailed], None],
         on_durable: Callable[[int], None] | None,
     ) -> None:
         """Begin to commit."""
-        self._frames = writer
+        self._batches = writer
         kind = ThreadedCommit if threaded else Commit
         self.commit = kind(self.journal, writer, self.lock, on_failure, on_durable)
         if isinstance(self.commit, ThreadedCommit):
@@ -75,22 +77,22 @@ class Store(ABC):
     @property
     def syncs(self) -> int:
         """How often the log was synced since it was opened: shared by the callers that waited meanwhile."""
-        return self._frames.syncs
+        return self._batches.syncs
 
     @property
     def sync_us(self) -> Histogram:
         """How long those syncs took, in microseconds."""
-        return self._frames.sync_us
+        return self._batches.sync_us
 
     @property
-    def frame_entries(self) -> Histogram:
+    def batch_entries(self) -> Histogram:
         """How much went into one commit: entries of publishes, deliveries, settlements and definitions."""
-        return self._frames.frame_entries
+        return self._batches.batch_entries
 
     @property
     def bytes_written(self) -> int:
         """Bodies and entries that were written since it was opened."""
-        return self._frames.bytes_written
+        return self._batches.bytes_written
 
     def _check_keys(self) -> None:
         """Refuse to open what needs a key that was not given."""
@@ -111,7 +113,7 @@ class Store(ABC):
 
     def housekeep(self) -> bool:
         """Checkpoint when it is time, compact a little; True when there is more to do."""
-        if self._frames.bytes_written >= self._checkpoint_at_bytes:
+        if self._batches.bytes_written >= self._checkpoint_at_bytes:
             self.checkpoint()
         self.drains = self._drains()
         return not self.drains and self.compact()
@@ -170,7 +172,7 @@ class Store(ABC):
             position = Position(self.journal.segment, self.journal.offset, seq)
             placed = dict(self.journal.counts()[1])
             snapshot = self.state.snapshot()
-        self._checkpoint_at_bytes = self._frames.bytes_written + self.options.checkpoint_bytes
+        self._checkpoint_at_bytes = self._batches.bytes_written + self.options.checkpoint_bytes
         self.commit.wait(seq)
         with self._loudly():
             return self._write_checkpoint(Checkpoint(position, placed, snapshot))

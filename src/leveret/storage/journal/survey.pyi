@@ -24,7 +24,7 @@ class Survey:
         end: int,
         salt: int,
         *,
-        open_frame: Callable[[bytes, bytes], bytes] | None = None,
+        open_batch: Callable[[bytes, bytes], bytes] | None = None,
         may_be_torn: bool = False,
     ) -> None: ...
     def piece(self, piece_bytes: int) -> bool: ...

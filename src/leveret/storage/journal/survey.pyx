@@ -15,7 +15,7 @@ from leveret.storage.journal.records cimport (
     SETTLE,
     TIMED,
     AlsoEntry,
-    FrameHeader,
+    BatchHeader,
     RecordEntry,
     ReturnEntry,
     RunEntry,
@@ -33,12 +33,12 @@ cdef class Survey(Walk):
     cdef uint32_t last_queue, last_consumer
     cdef bint may_be_torn
 
-    def __init__(self, data, name, offset, end, salt, *, open_frame=None, bint may_be_torn=False) -> None:
-        Walk.__init__(self, data, name, offset, end, salt, open_frame)
+    def __init__(self, data, name, offset, end, salt, *, open_batch=None, bint may_be_torn=False) -> None:
+        Walk.__init__(self, data, name, offset, end, salt, open_batch)
         self.may_be_torn = may_be_torn
 
     def piece(self, uint64_t piece_bytes) -> bool:
-        """Walk over whole frames of about so many bytes; False at the end, which may be a frame that is not whole."""
+        """Walk over whole batches of about so many bytes; False at the end, which may be a commit batch that is not whole."""
         self.start = self.offset
         self.queues, self.consumers, self.definitions = set(), set(), []
         self.last_queue = self.last_consumer = 0
@@ -46,8 +46,8 @@ cdef class Survey(Walk):
             if self.ends_here():
                 self.end = self.offset
                 break
-            self.next_frame()
-            if self.frame_at == self.start:
+            self.next_batch()
+            if self.batch_at == self.start:
                 self.first_ms = self.when_ms
             self.last_ms = self.when_ms
             while self.position < self.index_size:
@@ -55,8 +55,8 @@ cdef class Survey(Walk):
         return self.offset > self.start
 
     cdef bint ends_here(self) noexcept:
-        """Whether the next frame is one that was being written."""
-        cdef FrameHeader header
+        """Whether the next commit batch is one that was being written."""
+        cdef BatchHeader header
         return self.may_be_torn and not self.is_whole(&header)
 
     cdef int step(self) except -1:
@@ -86,7 +86,7 @@ cdef class Survey(Walk):
         return 0
 
     cdef int see(self, uint32_t queue, uint32_t consumer) except -1:
-        """Remember numbers; those of neighbours are mostly the same."""
+        """Remember numbers; those of peers are mostly the same."""
         if queue != self.last_queue:
             self.last_queue = queue
             self.queues.add(queue)

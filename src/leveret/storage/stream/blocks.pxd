@@ -48,7 +48,7 @@ cdef class Block:
     cdef int begin(self, uint64_t first) except -1
     cdef int add(self, Content* content, bytes filter_value, bytes producer, uint64_t sequence) except -1
 
-cdef class Record:
+cdef class StoredRecord:
     cdef readonly uint64_t offset
     cdef readonly uint64_t timestamp_ms
     cdef readonly uint64_t sequence
@@ -58,7 +58,7 @@ cdef class Record:
     cdef readonly bytes filter_value
     cdef readonly bytes producer
 
-cdef class Head:
+cdef class BlockHead:
     cdef readonly uint64_t first
     cdef readonly uint32_t count
     cdef readonly uint64_t first_ms

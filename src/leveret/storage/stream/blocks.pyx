@@ -151,7 +151,7 @@ cdef class Block:
 
 @cython.final
 @cython.freelist(256)
-cdef class Record:
+cdef class StoredRecord:
     """A record as it was read back."""
 
     @property
@@ -165,7 +165,7 @@ cdef class Record:
         return self.content[self.header_len :]
 
 
-cdef class Head:
+cdef class BlockHead:
     """What the header of a good block says, and where the block ends."""
 
     @property
@@ -183,9 +183,9 @@ cdef class Head:
         """Whether the records are sealed."""
         return self.flags & ENCRYPTED != 0
 
-    def alone(self, Py_ssize_t size) -> Head:
+    def alone(self, Py_ssize_t size) -> BlockHead:
         """The same header for the same block, when that is all there is and has this size."""
-        cdef Head head = Head()
+        cdef BlockHead head = BlockHead()
         head.first, head.count, head.flags = self.first, self.count, self.flags
         head.first_ms, head.last_ms, head.synced, head.filters = self.first_ms, self.last_ms, self.synced, self.filters
         head.start, head.end = 0, size
@@ -215,17 +215,17 @@ def block_bytes(bytes data, Py_ssize_t at) -> int:
     return BLOCK_HEADER_BYTES + <uint64_t>header.size
 
 
-def read_head(bytes data, Py_ssize_t at, uint32_t salt) -> Head | None:
+def read_head(bytes data, Py_ssize_t at, uint32_t salt) -> BlockHead | None:
     """The header of a block; None unless the whole of it is here, of this segment and undamaged."""
     cdef const BlockHeader* header
     cdef uint64_t size = block_bytes(data, at)
-    cdef Head head
+    cdef BlockHead head
     if size == 0 or size > <uint64_t>(PyBytes_GET_SIZE(data) - at):
         return None
     header = <const BlockHeader*>(<const uint8_t*>PyBytes_AS_STRING(data) + at)
     if header.salt != salt or header.crc != crc32c_of(0, <const uint8_t*>header + 8, size - 8):
         return None
-    head = Head()
+    head = BlockHead()
     head.first = header.first
     head.count = header.count
     head.first_ms = header.first_ms
@@ -261,8 +261,8 @@ cdef bytes repeated(bytes last, const uint8_t* data, size_t size):
 
 
 def records_in(
-    bytes data, Head head, uint64_t offset=0, uint64_t timestamp_ms=0, wanted=None, bint match_unfiltered=False
-) -> list[Record] | None:
+    bytes data, BlockHead head, uint64_t offset=0, uint64_t timestamp_ms=0, wanted=None, bint match_unfiltered=False
+) -> list[StoredRecord] | None:
     """The records of a good block from an offset and a time on, filtered; None when they are not as long as they say."""
     cdef const uint8_t* at = <const uint8_t*>PyBytes_AS_STRING(data) + head.start + BLOCK_HEADER_BYTES
     cdef const uint8_t* end = <const uint8_t*>PyBytes_AS_STRING(data) + head.end
@@ -273,7 +273,7 @@ def records_in(
     cdef bytes route = b""
     cdef bytes filter_value = b""
     cdef bytes producer = b""
-    cdef Record record
+    cdef StoredRecord record
     cdef list found = []
     for index in range(0 if head.is_lost else head.count):
         if end - at < RECORD_HEADER_BYTES:
@@ -289,7 +289,7 @@ def records_in(
         filter_value = repeated(filter_value, part + header.route_len, header.filter_len)
         if wanted is not None and (filter_value not in wanted if filter_value else not match_unfiltered):
             continue
-        record = Record.__new__(Record)
+        record = StoredRecord.__new__(StoredRecord)
         record.offset = head.first + index
         record.timestamp_ms = header.timestamp_ms
         record.sequence = header.sequence

@@ -1,10 +1,10 @@
 from collections.abc import Collection
 
-from leveret.storage.stream.blocks import Head
+from leveret.storage.stream.blocks import BlockHead
 
 TEXTS: tuple[str, ...]
 
-def block_at(data: bytes, at: int) -> Head | None: ...
+def block_at(data: bytes, at: int) -> BlockHead | None: ...
 
 class BlockColumns:
     @property

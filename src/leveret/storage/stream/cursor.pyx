@@ -4,14 +4,14 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from leveret.core.ports cimport Record
-from leveret.core.streams cimport Cursor
-from leveret.storage.stream.blocks cimport BLOCK_HEADER_BYTES, RECORD_HEADER_BYTES, Head, RecordHeader
+from leveret.core.streams cimport StreamCursor
+from leveret.storage.stream.blocks cimport BLOCK_HEADER_BYTES, RECORD_HEADER_BYTES, BlockHead, RecordHeader
 
 
-cdef class LogCursor(Cursor):
+cdef class LogCursor(StreamCursor):
     """Goes through the blocks that a reader gives, record by record; holds one piece of the file at most."""
 
-    cdef object reader          # leveret.storage.stream.reader.Reader
+    cdef object reader          # leveret.storage.stream.reader.PartitionReader
     cdef uint64_t least         # what has a smaller offset was not asked for
     cdef object wanted          # filter values, or None
     cdef bint match_unfiltered
@@ -20,7 +20,7 @@ cdef class LogCursor(Cursor):
     cdef list blocks            # of the piece that was read last
     cdef Py_ssize_t next_block
     cdef bytes data             # keeps the block alive
-    cdef Head head
+    cdef BlockHead head
     cdef const uint8_t* at
     cdef const uint8_t* end
     cdef uint64_t block_end     # the offset after the last record of the block
@@ -38,7 +38,7 @@ cdef class LogCursor(Cursor):
         self.blocks = []
 
     cdef bint find(self, Record* found) except -1:
-        """See Cursor."""
+        """See StreamCursor."""
         cdef const RecordHeader* header
         cdef const uint8_t* part
         cdef uint64_t fixed
@@ -61,7 +61,7 @@ cdef class LogCursor(Cursor):
         return False
 
     cdef int passed(self) except -1:
-        """See Cursor."""
+        """See StreamCursor."""
         self.at += (<const RecordHeader*>self.at).size
         self.offset += 1
         return 0
@@ -99,12 +99,12 @@ cdef class LogCursor(Cursor):
         return self.away
 
     def missing(self) -> object:
-        """See Cursor."""
+        """See StreamCursor."""
         job, self.job = self.job, None
         return job
 
     def fetched(self) -> None:
-        """See Cursor."""
+        """See StreamCursor."""
         self.away = False
 
     cdef int enter_block(self, uint64_t start) except -1:
@@ -121,7 +121,7 @@ cdef class LogCursor(Cursor):
         return 0
 
     def close(self) -> None:
-        """See Cursor."""
+        """See StreamCursor."""
         self.reader.close()
         self.data = None
         self.blocks = []

@@ -4,7 +4,7 @@
 
 A directory is made before the definition of its stream is durable, and removed after its deletion is: what a crash
 leaves in between has no definition, and goes when the broker is opened. A broker on PostgreSQL has tables instead
-(table_home.py).
+(postgres/directory.py).
 """
 
 import os
@@ -16,12 +16,12 @@ from leveret.storage.disk import Disk
 from leveret.storage.stream.memory import MemoryDisk
 
 
-class Home(Protocol):
+class StreamDirectories(Protocol):
     """Directories for streams."""
 
     @property
     def settled(self) -> bool:
-        """Whether nothing waits for the next frame of the journal; what is in files does not."""
+        """Whether nothing waits for the next commit batch of the journal; what is in files does not."""
 
     def partition(self, stream: int, number: int) -> Disk:
         """The directory of one partition, made if need be."""
@@ -48,31 +48,31 @@ class Directories:
     settled = True
 
     def tidy(self) -> None:
-        """See Home."""
+        """See StreamDirectories."""
 
     def close(self) -> None:
-        """See Home."""
+        """See StreamDirectories."""
 
 
-class MemoryHome(Directories):
+class MemoryStreamDirectories(Directories):
     """Directories in memory."""
 
     def partition(self, stream: int, number: int) -> Disk:
-        """See Home."""
+        """See StreamDirectories."""
         return MemoryDisk()
 
     def numbers(self) -> list[int]:
-        """See Home."""
+        """See StreamDirectories."""
         return []
 
     def sync(self, stream: int) -> None:
-        """See Home."""
+        """See StreamDirectories."""
 
     def remove(self, stream: int) -> None:
-        """See Home."""
+        """See StreamDirectories."""
 
 
-class FileHome(Directories):
+class FileStreamDirectories(Directories):
     """Directories on a real file system."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -80,20 +80,20 @@ class FileHome(Directories):
         self._path = Path(path)
 
     def partition(self, stream: int, number: int) -> Disk:
-        """See Home."""
+        """See StreamDirectories."""
         return Disk(self._path / str(stream) / str(number))
 
     def numbers(self) -> list[int]:
-        """See Home."""
+        """See StreamDirectories."""
         if not self._path.exists():
             return []
         return sorted(int(entry.name) for entry in os.scandir(self._path) if entry.name.isdigit())
 
     def sync(self, stream: int) -> None:
-        """See Home: from the stream up to the directory that this one is in."""
+        """See StreamDirectories: from the stream up to the directory that this one is in."""
         for directory in (self._path / str(stream), self._path, self._path.parent):
             Disk(directory).sync_dir()
 
     def remove(self, stream: int) -> None:
-        """See Home."""
+        """See StreamDirectories."""
         shutil.rmtree(self._path / str(stream), ignore_errors=True)

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 
 from leveret.core.errors import DamagedJournal, UnknownFormat
 from leveret.storage.disk import Disk, replace_file
-from leveret.storage.encryption import Keys, seal, unseal
+from leveret.storage.encryption import MasterKeys, seal, unseal
 from leveret.storage.journal.records import crc32c
-from leveret.storage.stream.blocks import Block, Head
+from leveret.storage.stream.blocks import Block, BlockHead
 from leveret.storage.stream.files.segments import HEADER_BYTES, Segment, segment_name
 from leveret.storage.stream.producers import Producers, unpack
 from leveret.storage.stream.sealing import unsealed
@@ -37,7 +37,7 @@ _VERSION = 1
 _ROW_BYTES = 24
 
 
-class Rows:
+class IndexRows:
     """Offsets, positions and times of some blocks, all of them rising."""
 
     __slots__ = ("offsets", "positions", "times")
@@ -75,10 +75,10 @@ class Index:
     """What is known about the durable part of a segment."""
 
     segment: Segment
-    rows: Rows = field(default_factory=Rows)
+    rows: IndexRows = field(default_factory=IndexRows)
     producers: Producers = field(default_factory=Producers)
 
-    def add(self, block: Block | Head, size: int, producers: Mapping[bytes, int]) -> None:
+    def add(self, block: Block | BlockHead, size: int, producers: Mapping[bytes, int]) -> None:
         """Take in the next block of the segment, and the last sequence number of each producer in it."""
         segment = self.segment
         self.rows.note(block.first, segment.size, block.first_ms)
@@ -97,7 +97,7 @@ def index_name(base: int) -> str:
     return segment_name(base).removesuffix(".log") + SUFFIX
 
 
-def write_index(disk: Disk, index: Index, keys: Keys) -> None:
+def write_index(disk: Disk, index: Index, keys: MasterKeys) -> None:
     """Replace the file of an index durably; the segment must be durable already."""
     segment, rows, producers = index.segment, index.rows, index.producers
     counts = (segment.salt, len(rows), len(producers), segment.last_block)
@@ -110,7 +110,7 @@ def write_index(disk: Disk, index: Index, keys: Keys) -> None:
     replace_file(disk, index_name(segment.base), data, struct.pack("<I", crc32c(data)))
 
 
-def read_index(disk: Disk, base: int, keys: Keys) -> Index | None:
+def read_index(disk: Disk, base: int, keys: MasterKeys) -> Index | None:
     """Read the index of a segment; None when it has none."""
     name = index_name(base)
     try:
@@ -132,4 +132,4 @@ def read_index(disk: Disk, base: int, keys: Keys) -> Index | None:
     column = 8 * rows
     columns = [data[at : at + column] for at in range(_HEADER.size, _HEADER.size + _ROW_BYTES * rows, column or 1)]
     known = unpack(data[_HEADER.size + _ROW_BYTES * rows :], producers)
-    return Index(Segment(base, salt, end, size, first_ms, last_ms, block), Rows(*columns), known)
+    return Index(Segment(base, salt, end, size, first_ms, last_ms, block), IndexRows(*columns), known)

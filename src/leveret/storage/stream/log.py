@@ -22,12 +22,12 @@ from leveret.storage.stream.appender import Appender
 from leveret.storage.stream.files.recovery import recover
 from leveret.storage.stream.files.resealing import discard, make_way, settle, take_place, written_anew
 from leveret.storage.stream.files.salvage import salvage
-from leveret.storage.stream.files.segments import Segment, Share, holding
-from leveret.storage.stream.files.writer import NoRoom, Writer
+from leveret.storage.stream.files.segments import PartitionShare, Segment, holding
+from leveret.storage.stream.files.writer import NoRoom, PartitionWriter
 from leveret.storage.stream.index import Index
 from leveret.storage.stream.options import StreamOptions
 from leveret.storage.stream.producers import Producers
-from leveret.storage.stream.reader import Reader, SegmentFile, offset_at
+from leveret.storage.stream.reader import PartitionReader, SegmentFile, offset_at
 from leveret.storage.stream.sealing import key_of
 from leveret.storage.stream.starts import Start
 
@@ -36,18 +36,18 @@ SHARED_BYTES_MAX = 256 << 10
 """Of the end that is kept for other readers: each partition may have so much."""
 
 
-class Log(Appender):
+class PartitionLog(Appender):
     """One partition on one directory, which no other process writes to."""
 
     def __init__(
         self,
         disk: Disk,
         options: StreamOptions,
-        share: Share | None = None,
+        share: PartitionShare | None = None,
         on_failure: Callable[[JournalFailed], None] = stop_process,
     ) -> None:
         """Open the log that a directory holds, or begin one."""
-        share = share or Share()
+        share = share or PartitionShare()
         lost_records = salvage(disk, share, options.keys) if options.salvage else 0
         found = replace(recover(disk, share, options.keys), lost_records=lost_records)
         segments = found.segments
@@ -60,7 +60,7 @@ class Log(Appender):
         self.segments = segments
         self.recovered = found
         self._on_failure = on_failure
-        self._writer = Writer(disk, options, share, found)
+        self._writer = PartitionWriter(disk, options, share, found)
         self.last_block = max((segment.last_block for segment in segments), default=0)
         self.committed = end
         self._forgotten: deque[bytes] = deque()
@@ -98,7 +98,9 @@ class Log(Appender):
         return self.reveal()
 
     def write(self, now_ms: int) -> None:
-        """Write what was appended, and make it as durable as was asked for, or as the next frame of the journal."""
+        """Write what was appended, and make it as durable as was asked for, or as the next commit batch of the
+        journal.
+        """
         try:
             with self._attempt():
                 while (block := self.oldest()) is not None:
@@ -189,9 +191,11 @@ class Log(Appender):
         named = {"first": self.first_offset, "last": self.last_block, "next": self.committed, "offset": start.value}
         return min(max(named[start.kind], self.first_offset), self.committed)
 
-    def reader(self, offset: int, wanted: Collection[bytes] | None = None, match_unfiltered: bool = False) -> Reader:
+    def reader(
+        self, offset: int, wanted: Collection[bytes] | None = None, match_unfiltered: bool = False
+    ) -> PartitionReader:
         """Read from an offset on: all records, or those with one of these filter values."""
-        return Reader(self, offset, wanted, match_unfiltered)
+        return PartitionReader(self, offset, wanted, match_unfiltered)
 
     def shared_piece(self, file: SegmentFile) -> bytes:
         """What a reader reads next; those who are at the same place get the same bytes."""

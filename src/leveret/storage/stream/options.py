@@ -5,7 +5,7 @@ from typing import Literal
 
 from leveret.core.arguments import SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
 from leveret.core.errors import InvalidArgument
-from leveret.storage.encryption import Keys
+from leveret.storage.encryption import MasterKeys
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class StreamOptions:
     """Records are packed into blocks of about this size when many come at once."""
     checkpoint_bytes: int = 64 << 20
     """What is written between two checkpoints, and so the most that is read again after a crash."""
-    keys: Keys = field(default_factory=Keys)
+    keys: MasterKeys = field(default_factory=MasterKeys)
     """For encryption at rest; none: nothing is encrypted."""
     salvage: bool = False
     """Repair a damaged log when it is opened, instead of refusing it."""

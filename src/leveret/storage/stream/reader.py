@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Protocol
 from leveret.core.consumer_arguments import FILTERS_MAX
 from leveret.core.errors import DamagedJournal, InvalidArgument
 from leveret.storage.disk import Disk
-from leveret.storage.encryption import Keys
-from leveret.storage.stream.blocks import HEAD_BYTES, Head, Record, block_bytes, read_head, records_in
+from leveret.storage.encryption import MasterKeys
+from leveret.storage.stream.blocks import HEAD_BYTES, BlockHead, StoredRecord, block_bytes, read_head, records_in
 from leveret.storage.stream.files.segments import HEADER_BYTES, REMEDY, Segment, holding, parse_header
-from leveret.storage.stream.index import Index, Rows, read_index
+from leveret.storage.stream.index import Index, IndexRows, read_index
 from leveret.storage.stream.sealing import opened
 
 if TYPE_CHECKING:
-    from leveret.storage.stream.log import Log
+    from leveret.storage.stream.log import PartitionLog
 
 PIECE_BYTES = 1 << 20
 AHEAD_BYTES = 4 << 20
@@ -30,7 +30,7 @@ class Readable(Protocol):
     """What can be read like a log."""
 
     disk: Disk
-    keys: Keys
+    keys: MasterKeys
     segments: list[Segment]
 
     @property
@@ -80,7 +80,7 @@ class SegmentFile:
         """Whether the next piece comes without waiting for the disk."""
         return self._disk.is_cached(self._fd, min(PIECE_BYTES, self.segment.size - self.position), self.position)
 
-    def head(self, data: bytes, at: int) -> Head | None:
+    def head(self, data: bytes, at: int) -> BlockHead | None:
         """The header of a block in a piece; None when the piece ends within it."""
         claimed = block_bytes(data, at)
         left = self.segment.size - self.position - at
@@ -100,19 +100,19 @@ class SegmentFile:
         self._disk.close(self._fd)
 
 
-def rows_of(log: Readable, segment: Segment) -> Rows:
+def rows_of(log: Readable, segment: Segment) -> IndexRows:
     """The index of a segment: that of the last one is in memory, others are read."""
     if log.last_index is not None and log.last_index.segment is segment:
         return log.last_index.rows
     index = read_index(log.disk, segment.base, log.keys)
-    return index.rows if index is not None and index.segment.salt == segment.salt else Rows()
+    return index.rows if index is not None and index.segment.salt == segment.salt else IndexRows()
 
 
-class Reader:
+class PartitionReader:
     """A place in a stream, moving forward."""
 
     def __init__(
-        self, log: "Log", offset: int, wanted: Collection[bytes] | None = None, match_unfiltered: bool = False
+        self, log: "PartitionLog", offset: int, wanted: Collection[bytes] | None = None, match_unfiltered: bool = False
     ) -> None:
         """Start at an offset: the oldest record if it is gone, the next one if it is yet to come."""
         if wanted is not None and len(wanted) > FILTERS_MAX:
@@ -130,9 +130,9 @@ class Reader:
         """Whether there is nothing more to read now."""
         return self.offset >= self._log.committed
 
-    def read(self) -> list[Record]:
+    def read(self) -> list[StoredRecord]:
         """The records of the next piece that match; none when none of them do, or at the end."""
-        records: list[Record] = []
+        records: list[StoredRecord] = []
         offset = self.offset
         for data, head in self.blocks():
             found = records_in(data, head, offset, 0, self._wanted, self._match_unfiltered)
@@ -141,13 +141,13 @@ class Reader:
             records += found
         return records
 
-    def blocks(self) -> list[tuple[bytes, Head]]:
+    def blocks(self) -> list[tuple[bytes, BlockHead]]:
         """The blocks of the next piece that may match, readable, with the bytes that they are in; none at the end."""
         file = self._open()
         if file is None:
             return []
         data = self._log.shared_piece(file)
-        blocks: list[tuple[bytes, Head]] = []
+        blocks: list[tuple[bytes, BlockHead]] = []
         at = 0
         while at < len(data):
             try:
@@ -186,13 +186,13 @@ class Reader:
             self._file.close()
             self._file = None
 
-    def _may_match(self, head: Head) -> bool:
+    def _may_match(self, head: BlockHead) -> bool:
         """Whether a block may have something that is asked for."""
         if head.first + head.count <= self.offset or head.is_lost:
             return False
         return self._wanted is None or head.may_match(self._wanted, self._match_unfiltered)
 
-    def damage(self, head: Head) -> DamagedJournal:
+    def damage(self, head: BlockHead) -> DamagedJournal:
         """What to say about a block whose records are not as long as they say."""
         assert self._file is not None, "a block was read from it"
         return DamagedJournal(f"{self._file.segment.name} is damaged at record {head.first}: {REMEDY}")

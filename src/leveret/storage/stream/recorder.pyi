@@ -2,8 +2,8 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from leveret.core.queue import Queue
-from leveret.core.streams import Author, Cursor, Recorder
-from leveret.storage.stream.log import Log
+from leveret.core.streams import Author, Recorder, StreamCursor
+from leveret.storage.stream.log import PartitionLog
 
 KEY: str
 FILTER: str
@@ -19,7 +19,7 @@ class StreamRecorder(Recorder):
     def __init__(
         self,
         queue: Queue,
-        logs: list[Log],
+        logs: list[PartitionLog],
         noted: list[StreamRecorder],
         fetch: Callable[[bytes], bytes],
         author: Author,
@@ -27,7 +27,7 @@ class StreamRecorder(Recorder):
     @property
     def queue(self) -> Queue: ...
     @property
-    def logs(self) -> list[Log]: ...
+    def logs(self) -> list[PartitionLog]: ...
     @property
     def behind(self) -> bool: ...
     def figures(self) -> list[dict[str, int]]: ...
@@ -41,4 +41,4 @@ class StreamRecorder(Recorder):
         now_ms: int,
         wanted: Collection[bytes] | None = None,
         match_unfiltered: bool = False,
-    ) -> Cursor: ...
+    ) -> StreamCursor: ...

@@ -41,7 +41,7 @@ _NAMES = tuple(name.encode() for name in (KEY, FILTER, PRODUCER, *READ))
 cdef enum:
     FLAGS_AT = 12           # in a content header
     HAS_HEADERS = 0x20      # in the first byte of its flags
-    TOGETHER = 256          # rows of a batch that are neighbours in a partition, too
+    TOGETHER = 256          # rows of a batch that are peers in a partition, too
     PLACES_MAX = 10_000     # keys are chosen by clients; a full cache is cleared
 
 
@@ -103,7 +103,7 @@ cdef class StreamRecorder(Recorder):
     """The partitions of one stream, as its queue in the core knows them."""
 
     cdef readonly object queue          # leveret.core.queue.Queue
-    cdef readonly list logs             # leveret.storage.stream.log.Log of each partition
+    cdef readonly list logs             # leveret.storage.stream.log.PartitionLog of each partition
     cdef public bint dirty              # something was appended since the last commit
     cdef public bint closed
     cdef list noted                     # where the owner finds those that are dirty

@@ -19,9 +19,9 @@ import secrets
 
 from leveret.core.errors import WrongKey
 from leveret.storage.disk import Bytes, Disk
-from leveret.storage.encryption import KEY_ID_BYTES, NO_SALT, NONCE_BYTES, SALT_BYTES, TAG_BYTES, KeyRef, Keys
+from leveret.storage.encryption import KEY_ID_BYTES, NO_SALT, NONCE_BYTES, SALT_BYTES, TAG_BYTES, KeyRef, MasterKeys
 from leveret.storage.journal.records import crc32c
-from leveret.storage.stream.blocks import HEAD_BYTES, Block, Head, block_bytes
+from leveret.storage.stream.blocks import HEAD_BYTES, Block, BlockHead, block_bytes
 from leveret.storage.stream.files.segments import HEADER_BYTES, Segment
 
 SEALING_BYTES = KEY_ID_BYTES + SALT_BYTES + NONCE_BYTES + TAG_BYTES
@@ -33,7 +33,7 @@ _INFO = b"leveret stream segment"
 class Sealer:
     """Encrypts the blocks that one process writes to one segment."""
 
-    def __init__(self, keys: Keys) -> None:
+    def __init__(self, keys: MasterKeys) -> None:
         """Derive a key of its own."""
         self._key = keys.new_key()
         self._cipher = keys.cipher(self._key, _INFO, keep=False)
@@ -48,7 +48,7 @@ class Sealer:
         plain = block.finish(salt, synced, SEALING_BYTES)
         return self._checked(bytes(plain[:HEAD_BYTES]), plain[HEAD_BYTES:])
 
-    def sealed_again(self, keys: Keys, data: bytes, head: Head, salt: int) -> bytes:
+    def sealed_again(self, keys: MasterKeys, data: bytes, head: BlockHead, salt: int) -> bytes:
         """A good block for a segment with another salt, encrypted by the key of that segment."""
         header = bytearray(data[head.start : head.start + HEAD_BYTES])
         header[_SALT] = salt.to_bytes(4, "little")
@@ -69,7 +69,7 @@ def _with_checksum(header: bytes | bytearray, rest: bytes) -> bytes:
     return bytes(header[:4]) + crc.to_bytes(4, "little") + bytes(header[8:]) + rest
 
 
-def unsealed(keys: Keys, sealed: bytes, header: bytes, derived: bool) -> bytes:
+def unsealed(keys: MasterKeys, sealed: bytes, header: bytes, derived: bool) -> bytes:
     """The reverse of Sealer.seal, and of what came before it."""
     key, at = _key(sealed, derived)
     nonce, rest = sealed[at : at + NONCE_BYTES], sealed[at + NONCE_BYTES :]
@@ -84,7 +84,7 @@ def _key(sealed: bytes, derived: bool) -> tuple[KeyRef, int]:
     return KeyRef(sealed[:KEY_ID_BYTES], sealed[KEY_ID_BYTES:at] or NO_SALT), at
 
 
-def opened(keys: Keys, data: bytes, head: Head) -> tuple[bytes, Head]:
+def opened(keys: MasterKeys, data: bytes, head: BlockHead) -> tuple[bytes, BlockHead]:
     """A good block in which the records can be read, and its header."""
     if not head.is_encrypted:
         return data, head
@@ -94,7 +94,7 @@ def opened(keys: Keys, data: bytes, head: Head) -> tuple[bytes, Head]:
     return plain, head.alone(len(plain))
 
 
-def decrypted(keys: Keys, data: bytes, head: Head) -> bytes:
+def decrypted(keys: MasterKeys, data: bytes, head: BlockHead) -> bytes:
     """A good block alone, as it would be if it had not been encrypted."""
     if not head.is_encrypted:
         return data[head.start : head.end]

@@ -18,9 +18,9 @@ from leveret.core.errors import DamagedJournal, JournalFailed, TooMany
 from leveret.core.queue import Queue
 from leveret.core.queue_types import STREAM
 from leveret.core.streams import Author
-from leveret.storage.stream.directory import Home
-from leveret.storage.stream.files.segments import Segment, Share
-from leveret.storage.stream.log import Log
+from leveret.storage.stream.directory import StreamDirectories
+from leveret.storage.stream.files.segments import PartitionShare, Segment
+from leveret.storage.stream.log import PartitionLog
 from leveret.storage.stream.options import StreamOptions
 from leveret.storage.stream.recorder import StreamRecorder
 
@@ -42,19 +42,19 @@ class StreamStore:
     def __init__(
         self,
         core: Broker,
-        home: Home,
+        directories: StreamDirectories,
         options: StreamOptions,
         fetch: Fetch = no_blobs,
     ) -> None:
         """Open every stream that a core has, and remove what no stream owns."""
         self._core = core
-        self._home = home
+        self._directories = directories
         self._options = options
         self._fetch = fetch
         self._disk = threading.Lock()
         self._noted: list[StreamRecorder] = []
         self._taken: list[StreamRecorder] = []
-        self._owed = False  # something waits for a frame that no caller has asked for
+        self._owed = False  # something waits for a commit batch that no caller has asked for
         self._unsynced: list[int] = []
         self._gone: list[StreamRecorder] = []
         self._recorders: dict[int, StreamRecorder] = {}
@@ -72,8 +72,8 @@ class StreamStore:
         self.groups = ConsumerGroups(core)
         self.lost_records = sum(log.recovered.lost_records for recorder in self for log in recorder.logs)
         if not options.salvage:
-            for number in set(home.numbers()) - self._recorders.keys():
-                home.remove(number)
+            for number in set(directories.numbers()) - self._recorders.keys():
+                directories.remove(number)
 
     def __iter__(self) -> Iterator[StreamRecorder]:
         """Every stream."""
@@ -91,11 +91,11 @@ class StreamStore:
         if self._logs + count > LOGS_MAX:
             raise TooMany(f"there are {self._logs} partitions of streams, the limit is {LOGS_MAX}: delete some")
         options = replace(self._options, segment_bytes=self._segment_bytes(queue))
-        logs: list[Log] = []
+        logs: list[PartitionLog] = []
         try:
             for number in range(count):
-                disk = self._home.partition(queue.id, number)
-                logs.append(Log(disk, options, Share(number, count), on_failure=_nobody))
+                disk = self._directories.partition(queue.id, number)
+                logs.append(PartitionLog(disk, options, PartitionShare(number, count), on_failure=_nobody))
         except BaseException as error:
             for log in logs:
                 log.abandon()
@@ -153,7 +153,7 @@ class StreamStore:
         written = 0
         with self._disk:
             for number in self._unsynced[:]:
-                self._home.sync(number)
+                self._directories.sync(number)
                 self._unsynced.remove(number)
             for recorder in [each for each in self._taken if not each.closed]:
                 for log in [each for each in recorder.logs if each.next_offset > each.committed]:
@@ -164,8 +164,8 @@ class StreamStore:
 
     def committed(self) -> None:
         """What was taken is durable: those who wait for it can read on."""
-        if not self._home.settled:
-            self._owed = True  # some of it was written after its frame had been sent: the next one has it
+        if not self._directories.settled:
+            self._owed = True  # some of it was written after its commit batch had been sent: the next one has it
             return
         taken, self._taken = self._taken, []
         for recorder in taken:
@@ -198,7 +198,7 @@ class StreamStore:
             for recorder in gone:
                 for log in recorder.logs:
                     log.abandon()
-                self._home.remove(recorder.queue.id)
+                self._directories.remove(recorder.queue.id)
 
     def retain(self, now_ms: int) -> None:
         """Remove what is too old or too much, sync what an interval owes, and free what was kept for tails."""
@@ -211,16 +211,16 @@ class StreamStore:
                     log.retain(now_ms, policy.max_age_ms, policy.max_length_bytes)
                     log.forget_shared()
         with self._disk:
-            self._home.tidy()
-        if not self._home.settled:
+            self._directories.tidy()
+        if not self._directories.settled:
             self._owed = True
 
-    def foreign_segments(self) -> tuple[list[tuple[StreamRecorder, Log, Segment]], set[bytes]]:
+    def foreign_segments(self) -> tuple[list[tuple[StreamRecorder, PartitionLog, Segment]], set[bytes]]:
         """Segments of files that the first key does not encrypt; and the master keys of those that are in a database.
 
         Nothing is written any more to the former. The latter go with the retention of their streams.
         """
-        found: list[tuple[StreamRecorder, Log, Segment]] = []
+        found: list[tuple[StreamRecorder, PartitionLog, Segment]] = []
         kept: set[bytes] = set()
         for recorder in [each for each in self if not each.closed]:
             for log in recorder.logs:
@@ -232,7 +232,7 @@ class StreamStore:
                     kept |= {key.key_id for _, key in log.foreign_segments()}
         return found, kept
 
-    def reseal(self, recorder: StreamRecorder, log: Log, segment: Segment) -> None:
+    def reseal(self, recorder: StreamRecorder, log: PartitionLog, segment: Segment) -> None:
         """Encrypt a segment by the first key; one that was removed meanwhile is not missed."""
         if not recorder.closed:
             with suppress(FileNotFoundError), _as_disk_errors():
@@ -245,8 +245,8 @@ class StreamStore:
                 recorder.closed = True
                 for log in recorder.logs:
                     log.close(now_ms)
-            self._owed = not self._home.settled
-            self._home.close()
+            self._owed = not self._directories.settled
+            self._directories.close()
 
     def abandon(self) -> None:
         """Let go of the files and leave everything as it is."""
@@ -255,7 +255,7 @@ class StreamStore:
                 recorder.closed = True
                 for log in recorder.logs:
                     log.abandon()
-            self._home.close()
+            self._directories.close()
 
 
 @contextmanager

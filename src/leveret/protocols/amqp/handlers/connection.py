@@ -21,30 +21,30 @@ from leveret.protocols.amqp.methods import (
     Method,
 )
 from leveret.protocols.amqp.replies import ProtocolError, Reply
-from leveret.protocols.amqp.state import State
+from leveret.protocols.amqp.state import ConnectionState
 from leveret.protocols.amqp.watch import SHORT_HEARTBEAT_MS
-from leveret.security.authentication import Login
+from leveret.security.authentication import AuthenticatedLogin
 from leveret.security.authorisation import admit
 from leveret.security.peers import is_loopback
 
 if TYPE_CHECKING:
-    from leveret.protocols.amqp.connection import Connection, Peer
+    from leveret.protocols.amqp.connection import AmqpConnection, AmqpPeer
 
 UPDATE_IDS = (10, 70)
 
 LOG = Log("amqp")
 
 
-def handle(connection: Connection, method: Method) -> None:
+def handle(connection: AmqpConnection, method: Method) -> None:
     """Do what a method on channel 0 asks for."""
     handler = HANDLERS.get((connection.state, type(method)))
     if handler is not None:
         handler(connection, method)
-    elif connection.state is not State.CLOSING:
+    elif connection.state is not ConnectionState.CLOSING:
         raise ProtocolError(Reply.CHANNEL_ERROR, f"unexpected method in connection state {connection.state.value}")
 
 
-def start_ok(connection: Connection, method: ConnectionStartOk) -> None:
+def start_ok(connection: AmqpConnection, method: ConnectionStartOk) -> None:
     """Hand the credentials to who can decide; until then nothing more is read."""
     connection.client_properties = method.client_properties
     capabilities = method.client_properties.get("capabilities")
@@ -53,26 +53,26 @@ def start_ok(connection: Connection, method: ConnectionStartOk) -> None:
         raise ProtocolError(Reply.COMMAND_INVALID, f"unknown authentication mechanism '{method.mechanism}'")
     credentials = sasl.parse(method.mechanism, method.response)
     connection.mechanism = method.mechanism
-    connection.state = State.AUTHENTICATING
+    connection.state = ConnectionState.AUTHENTICATING
     if method.mechanism == greeting.CERTIFICATE_MECHANISM:
         name = connection.peer.certificate_name or ""
         login = connection.hub.authentication.certified(name, connection.peer.host)
         connection.hub.note_login(connection, name, login)
         logged_in(connection, login)
     elif _in_clear(connection.peer) and not connection.hub.limits.passwords_in_clear:
-        login = Login(None, "a password without TLS from another machine is not taken")
+        login = AuthenticatedLogin(None, "a password without TLS from another machine is not taken")
         connection.hub.note_login(connection, credentials.name, login)
         logged_in(connection, login)
     else:
         connection.hub.login(connection, credentials)
 
 
-def _in_clear(peer: Peer) -> bool:
+def _in_clear(peer: AmqpPeer) -> bool:
     """Whether others could read along."""
     return not peer.tls and not is_loopback(peer.host)
 
 
-def logged_in(connection: Connection, login: Login) -> None:
+def logged_in(connection: AmqpConnection, login: AuthenticatedLogin) -> None:
     """Go on after a login was decided."""
     if login.identity is None:
         LOG.warning("login refused", **connection.who, mechanism=connection.mechanism, reason=login.reason)
@@ -81,20 +81,20 @@ def logged_in(connection: Connection, login: Login) -> None:
         connection.identity = login.identity
         limits = connection.hub.limits
         connection.say(ConnectionTune(limits.channel_max, limits.frame_max, limits.heartbeat_s))
-        connection.state = State.TUNING
+        connection.state = ConnectionState.TUNING
 
 
-def tune_ok(connection: Connection, method: ConnectionTuneOk) -> None:
+def tune_ok(connection: AmqpConnection, method: ConnectionTuneOk) -> None:
     """Take what the client answered."""
     connection.reader.tune(method.frame_max, method.channel_max)
     connection.outlet.tune(method.frame_max)
     connection.heartbeat_ms = 1000 * method.heartbeat
     if 0 < connection.heartbeat_ms < SHORT_HEARTBEAT_MS:
         connection.hub.short_heartbeats.add(connection)
-    connection.state = State.OPENING
+    connection.state = ConnectionState.OPENING
 
 
-def open_vhost(connection: Connection, method: ConnectionOpen) -> None:
+def open_vhost(connection: AmqpConnection, method: ConnectionOpen) -> None:
     """Enter a virtual host."""
     identity = connection.identity
     assert identity is not None, "the client has logged in"
@@ -109,7 +109,7 @@ def open_vhost(connection: Connection, method: ConnectionOpen) -> None:
     connection.say(ConnectionOpenOk())
 
 
-def update_secret(connection: Connection, method: ConnectionUpdateSecret) -> None:
+def update_secret(connection: AmqpConnection, method: ConnectionUpdateSecret) -> None:
     """Take another token of the same user; a password does not expire, so there is nothing to renew or to check."""
     identity = connection.identity
     assert identity is not None, "a running connection has logged in"
@@ -119,11 +119,11 @@ def update_secret(connection: Connection, method: ConnectionUpdateSecret) -> Non
         connection.hub.renew(connection, method.new_secret)
 
 
-def renewed(connection: Connection, login: Login) -> None:
+def renewed(connection: AmqpConnection, login: AuthenticatedLogin) -> None:
     """Go on after a new token was verified: it has to be one of the same user, for the same virtual host."""
     before, after = connection.identity, login.identity
     assert before is not None, "a running connection has logged in"
-    if connection.state is not State.RUNNING:
+    if connection.state is not ConnectionState.RUNNING:
         return
     if after is None or (after.user, after.local) != (before.user, before.local):
         reason = login.reason if after is None else f"it is one of user '{after.user}'"
@@ -139,7 +139,7 @@ def renewed(connection: Connection, login: Login) -> None:
     connection.say(ConnectionUpdateSecretOk())
 
 
-def close(connection: Connection, method: ConnectionClose) -> None:
+def close(connection: AmqpConnection, method: ConnectionClose) -> None:
     """The client goes: what it had is given back before it is told so."""
     connection.release()
     connection.say(ConnectionCloseOk())
@@ -147,17 +147,20 @@ def close(connection: Connection, method: ConnectionClose) -> None:
     connection.finish()
 
 
-def close_ok(connection: Connection, method: ConnectionCloseOk) -> None:
+def close_ok(connection: AmqpConnection, method: ConnectionCloseOk) -> None:
     """The client has understood that it is closed."""
     connection.finish()
 
 
-Handler = Callable[["Connection", Any], None]
-HANDLERS: dict[tuple[State, type[Method]], Handler] = {
-    (State.STARTING, ConnectionStartOk): start_ok,
-    (State.TUNING, ConnectionTuneOk): tune_ok,
-    (State.OPENING, ConnectionOpen): open_vhost,
-    (State.RUNNING, ConnectionUpdateSecret): update_secret,
-    **{(state, ConnectionClose): close for state in (State.TUNING, State.OPENING, State.RUNNING, State.CLOSING)},
-    (State.CLOSING, ConnectionCloseOk): close_ok,
+Handler = Callable[["AmqpConnection", Any], None]
+HANDLERS: dict[tuple[ConnectionState, type[Method]], Handler] = {
+    (ConnectionState.STARTING, ConnectionStartOk): start_ok,
+    (ConnectionState.TUNING, ConnectionTuneOk): tune_ok,
+    (ConnectionState.OPENING, ConnectionOpen): open_vhost,
+    (ConnectionState.RUNNING, ConnectionUpdateSecret): update_secret,
+    **{
+        (state, ConnectionClose): close
+        for state in (ConnectionState.TUNING, ConnectionState.OPENING, ConnectionState.RUNNING, ConnectionState.CLOSING)
+    },
+    (ConnectionState.CLOSING, ConnectionCloseOk): close_ok,
 }

@@ -29,12 +29,12 @@ def declare(channel: Channel, method: ExchangeDeclare) -> None:
     refuse_default(name)
     if method.passive:
         channel.authorize("exchange.declare-passive", {})
-        channel.home.exchange(name)
+        channel.virtual_host.exchange(name)
         channel.answer(method.nowait, ExchangeDeclareOk())
         return
     names: dict[Role, str] = {"exchange": name}
     alternate = method.arguments.get(ALTERNATE_EXCHANGE)
-    if isinstance(alternate, str) and name not in channel.home.exchanges:
+    if isinstance(alternate, str) and name not in channel.virtual_host.exchanges:
         names["alternate_exchange"] = alternate
     channel.authorize("exchange.declare", names)
     channel.change(

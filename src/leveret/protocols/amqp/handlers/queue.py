@@ -47,7 +47,7 @@ def declare(channel: Channel, method: QueueDeclare) -> None:
 def _make(channel: Channel, method: QueueDeclare, name: str) -> None:
     """Make the queue of that name if need be, and answer."""
     names: dict[Role, str] = {"queue": name}
-    is_new = name not in channel.home.queues
+    is_new = name not in channel.virtual_host.queues
     dead_letters = method.arguments.get(DEAD_LETTER_EXCHANGE)
     if is_new and isinstance(dead_letters, str):
         names["dead_letter_exchange"] = dead_letters
@@ -100,7 +100,7 @@ def _binding(channel: Channel, method: QueueBind | QueueUnbind, verb: str) -> tu
     key = method.routing_key if method.queue or method.routing_key else queue
     names: dict[Role, str] = {"queue": queue, "exchange": exchange}
     channel.authorize(verb, names, channel.topic_key(exchange, key))
-    if queue in channel.home.queues:
+    if queue in channel.virtual_host.queues:
         channel.queue(queue)
     return exchange, queue, key
 
@@ -125,7 +125,7 @@ def delete(channel: Channel, method: QueueDelete) -> None:
     """Delete a queue; a missing one is no error."""
     name = channel.queue_name(method.queue)
     channel.authorize("queue.delete", {"queue": name})
-    if name not in channel.home.queues:
+    if name not in channel.virtual_host.queues:
         channel.answer(method.nowait, QueueDeleteOk(0))
         return
     queue = channel.queue(name)

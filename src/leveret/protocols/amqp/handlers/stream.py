@@ -8,7 +8,7 @@ from leveret.core.consumer_arguments import stream_place
 from leveret.core.errors import NotSupported, PreconditionFailed
 from leveret.core.names import described
 from leveret.core.queue import Queue
-from leveret.core.streams import Cursor, Recorder
+from leveret.core.streams import Recorder, StreamCursor
 from leveret.protocols.amqp.methods import BasicConsume
 from leveret.protocols.amqp.stream_subscriber import StreamSubscriber
 
@@ -42,7 +42,7 @@ def consume_stream(channel: Channel, method: BasicConsume, source: Queue, record
         raise
 
 
-def _cursors(method: BasicConsume, source: Queue, recorder: Recorder, now_ms: int) -> list[Cursor]:
+def _cursors(method: BasicConsume, source: Queue, recorder: Recorder, now_ms: int) -> list[StreamCursor]:
     """Where the consumer begins: a place in each partition, or in the one that it asked for."""
     place = stream_place(source, method.arguments)
     partitions = range(recorder.partitions) if place.partition is None else [place.partition]

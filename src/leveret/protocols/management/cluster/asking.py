@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from leveret.core.errors import LeveretError, TooMany, Unreachable
 from leveret.protocols.http.request import Request
-from leveret.protocols.http.response import Response, Stream
+from leveret.protocols.http.response import Response, Streamed
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import Call
+from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import Nodes
 
 UNANSWERED = "X-Leveret-Unanswered"
@@ -32,13 +32,13 @@ class Told(NamedTuple):
     refusal: Answer | None
 
 
-def nodes_of(call: Call) -> Nodes:
+def nodes_of(call: ManagementCall) -> Nodes:
     """The cluster of the node that is asked."""
-    assert call.site.nodes is not None, "only nodes have these endpoints"
-    return call.site.nodes
+    assert call.context.nodes is not None, "only nodes have these endpoints"
+    return call.context.nodes
 
 
-def request_like(call: Call, target: bytes, method: str = "GET", body: bytes = b"") -> Request:
+def request_like(call: ManagementCall, target: bytes, method: str = "GET", body: bytes = b"") -> Request:
     """Another request of the same user."""
     asked = call.request
     made = Request(method, target, {b"content-type": b"application/json"}, asked.peer)
@@ -52,7 +52,7 @@ async def value_of(answer: Answer) -> Any:
     return json.loads(body) if body else None
 
 
-async def _joined(answer: Stream) -> bytes:
+async def _joined(answer: Streamed) -> bytes:
     parts: list[bytes] = []
     size_bytes = 0
     async with aclosing(answer.parts) as stream:
@@ -64,7 +64,7 @@ async def _joined(answer: Stream) -> bytes:
     return b"".join(parts)
 
 
-async def ask_nodes(call: Call, request: Request | None = None) -> Told:
+async def ask_nodes(call: ManagementCall, request: Request | None = None) -> Told:
     """What every node answers; the one that is asked decides what is refused."""
     nodes = nodes_of(call)
     answers = await nodes.everywhere(request or call.request)
@@ -75,12 +75,12 @@ async def ask_nodes(call: Call, request: Request | None = None) -> Told:
     return Told(told, sorted(name for name in nodes.names if name not in told), None)
 
 
-async def ask_shards(call: Call, requests: dict[str, Request], timeout_s: float | None = ASKED_S) -> Told:
-    """What shards answer, each to its own request; without a time, whether they do is for the courier to say."""
-    answers = await _in_time({home: _asked(call, home, each) for home, each in requests.items()}, timeout_s)
+async def ask_shards(call: ManagementCall, requests: dict[str, Request], timeout_s: float | None = ASKED_S) -> Told:
+    """What shards answer, each to its own request; without a time, whether they do is for the forwarder to say."""
+    answers = await _in_time({shard_id: _asked(call, shard_id, each) for shard_id, each in requests.items()}, timeout_s)
     refusal = next((each for each in answers.values() if REFUSED <= each.status < FAILED), None)
     told = await values_of(answers)
-    return Told(told, sorted(f"shard {home}" for home in requests if home not in told), refusal)
+    return Told(told, sorted(f"shard {shard_id}" for shard_id in requests if shard_id not in told), refusal)
 
 
 async def values_of(answers: Mapping[str, Answer]) -> dict[str, Any]:
@@ -109,9 +109,9 @@ async def _in_time(asked: Mapping[str, Coroutine[Any, Any, T]], timeout_s: float
     return {name: task.result() for name, task in waiting.items() if not task.cancelled()}
 
 
-async def _asked(call: Call, home: str, request: Request) -> Answer:
+async def _asked(call: ManagementCall, shard_id: str, request: Request) -> Answer:
     try:
-        return await awaited(nodes_of(call).ask(home, request))
+        return await awaited(nodes_of(call).ask(shard_id, request))
     except LeveretError as error:
         return _unavailable(error)
 
@@ -134,6 +134,6 @@ async def marked(answer: Answer | Awaitable[Answer], unanswered: Iterable[str]) 
     return made
 
 
-def unreachable(home: str) -> Unreachable:
+def unreachable(shard_id: str) -> Unreachable:
     """Why something cannot be told of a shard."""
-    return Unreachable(f"shard {home} has no owner that can be reached: try again in a moment")
+    return Unreachable(f"shard {shard_id} has no owner that can be reached: try again in a moment")

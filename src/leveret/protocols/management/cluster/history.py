@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management import alerts
-from leveret.protocols.management.call import Call
+from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.cluster.asking import Told, ask_nodes, marked, nodes_of, request_like
 from leveret.protocols.management.cluster.clients import first_found
 from leveret.protocols.management.context import Row
@@ -20,7 +20,7 @@ def _placed(told: Told) -> list[Row]:
 # Alerts
 
 
-async def list_alerts(call: Call) -> Answer:
+async def list_alerts(call: ManagementCall) -> Answer:
     """What is wrong with queues, each as its owner sees it."""
     told = await ask_nodes(call, request_like(call, call.request.raw_path))
     if told.refusal is not None:
@@ -28,7 +28,7 @@ async def list_alerts(call: Call) -> Answer:
     return await marked(listed(call, _placed(told), name=lambda row: str(row["queue"])), told.unanswered)
 
 
-async def list_events(call: Call) -> Answer:
+async def list_events(call: ManagementCall) -> Answer:
     """What happened to alerts lately on all nodes, the newest first."""
     told = await ask_nodes(call)
     if told.refusal is not None:
@@ -38,7 +38,7 @@ async def list_events(call: Call) -> Answer:
     return await marked(answer(rows[: alerts.EVENTS if limit is None else limit]), told.unanswered)
 
 
-async def list_receivers(call: Call) -> Answer:
+async def list_receivers(call: ManagementCall) -> Answer:
     """Receivers: what waits for each on all nodes, and why one of them could not reach it."""
     told = await ask_nodes(call, request_like(call, call.request.raw_path))
     if told.refusal is not None:
@@ -55,7 +55,7 @@ async def list_receivers(call: Call) -> Answer:
 # Reports
 
 
-async def list_reports(call: Call) -> Answer:
+async def list_reports(call: ManagementCall) -> Answer:
     """All reports, the newest first; one in a directory that nodes share is listed once."""
     told = await ask_nodes(call, request_like(call, call.request.raw_path))
     if told.refusal is not None:
@@ -66,7 +66,7 @@ async def list_reports(call: Call) -> Answer:
     return await marked(listed(call, list(found.values())), told.unanswered)
 
 
-async def look_at_report(call: Call) -> Answer:
+async def look_at_report(call: ManagementCall) -> Answer:
     """A report of the node that the query names, or of the first that has it."""
     name = call.request.query.get("node")
     if name is None:

@@ -8,39 +8,43 @@ from heapq import nsmallest
 from typing import Any
 
 from leveret.core.broker import Broker
-from leveret.core.dead_letter_routes import graves
+from leveret.core.dead_letter_routes import dead_letter_queues
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management import dead_letters, health, publishes, scheduled
-from leveret.protocols.management.call import Call
+from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.cluster.asking import ask_shards, awaited, marked, nodes_of, request_like, unreachable
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.refusals import answer, done
 
 
-async def publish(call: Call) -> Answer:
+async def publish(call: ManagementCall) -> Answer:
     """Publish a message to every shard that has a queue for it; say whether all of these have it."""
     names = publishes.destinations(call)
-    homes = list(dict.fromkeys(nodes_of(call).home_of(call.named("vhost"), name) for name in names))
-    if len(homes) == 1:
-        return await awaited(nodes_of(call).ask(homes[0], call.request))
-    told = await ask_shards(call, dict.fromkeys(homes, call.request), timeout_s=None)
+    shard_ids = list(dict.fromkeys(nodes_of(call).shard_id_of(call.named("vhost"), name) for name in names))
+    if len(shard_ids) == 1:
+        return await awaited(nodes_of(call).ask(shard_ids[0], call.request))
+    told = await ask_shards(call, dict.fromkeys(shard_ids, call.request), timeout_s=None)
     if told.refusal is not None:
         return told.refusal
     if told.unanswered:
         raise unreachable(told.unanswered[0].removeprefix("shard "))
-    return answer({"routed": bool(homes) and all(each["routed"] for each in told.by.values())})
+    return answer({"routed": bool(shard_ids) and all(each["routed"] for each in told.by.values())})
 
 
-async def list_dead_letters(call: Call) -> Answer:
+async def list_dead_letters(call: ManagementCall) -> Answer:
     """Dead letters by group; which queues they may reach is known by the copy of all definitions."""
-    by_home: dict[str, list[str]] = defaultdict(list)
-    with call.site.desk.guard as core:
-        known = [queue for queue in graves(call.home(core)) if call.allows("basic.get", {"queue": queue.name})]
+    by_shard: dict[str, list[str]] = defaultdict(list)
+    with call.context.async_broker.runtime as core:
+        known = [
+            queue
+            for queue in dead_letter_queues(call.virtual_host(core))
+            if call.allows("basic.get", {"queue": queue.name})
+        ]
     for queue in known:
-        by_home[nodes_of(call).home_of(queue.vhost, queue.name)].append(queue.name)
+        by_shard[nodes_of(call).shard_id_of(queue.vhost, queue.name)].append(queue.name)
     requests = {
-        home: request_like(call, call.request.raw_path, "POST", json.dumps({"queues": names}).encode())
-        for home, names in by_home.items()
+        shard_id: request_like(call, call.request.raw_path, "POST", json.dumps({"queues": names}).encode())
+        for shard_id, names in by_shard.items()
     }
     told = await ask_shards(call, requests)
     queues = sorted((row for each in told.by.values() for row in each["queues"]), key=_name)
@@ -51,19 +55,19 @@ async def list_dead_letters(call: Call) -> Answer:
     return await marked(answer(found), told.unanswered)
 
 
-async def count_dead_letters(call: Call) -> Answer:
+async def count_dead_letters(call: ManagementCall) -> Answer:
     """The groups in some queues of a shard."""
     names = frozenset(map(str, call.field("queues", list)))
-    with call.site.desk.guard as core:
-        known = [queue for queue in call.home(core).queues.values() if queue.name in names]
+    with call.context.async_broker.runtime as core:
+        known = [queue for queue in call.virtual_host(core).queues.values() if queue.name in names]
     return await dead_letters.counted(call, known)
 
 
-async def list_scheduled(call: Call) -> Answer:
+async def list_scheduled(call: ManagementCall) -> Answer:
     """The next messages that are due, of all shards."""
-    with call.site.desk.guard as core:
-        vhost = call.home(core).name
-    told = await ask_shards(call, dict.fromkeys(nodes_of(call).homes(vhost), call.request))
+    with call.context.async_broker.runtime as core:
+        vhost = call.virtual_host(core).name
+    told = await ask_shards(call, dict.fromkeys(nodes_of(call).shard_ids(vhost), call.request))
     if told.refusal is not None:
         return told.refusal
     rows: list[Row] = [row for each in told.by.values() for row in each["messages"]]
@@ -77,7 +81,7 @@ async def list_scheduled(call: Call) -> Answer:
     return await marked(answer(found), told.unanswered)
 
 
-async def aliveness(call: Call) -> Answer:
+async def aliveness(call: ManagementCall) -> Answer:
     """Send a message to a queue of its own and take it again, in the shard of that queue."""
 
     def made(core: Broker) -> Answer:
@@ -85,8 +89,8 @@ async def aliveness(call: Call) -> Answer:
         return done()
 
     await awaited(call.change(made))
-    home = nodes_of(call).home_of(call.named("vhost"), health.TEST_QUEUE)
-    return await awaited(nodes_of(call).ask(home, call.request))
+    shard_id = nodes_of(call).shard_id_of(call.named("vhost"), health.TEST_QUEUE)
+    return await awaited(nodes_of(call).ask(shard_id, call.request))
 
 
 def _name(row: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ from leveret.core.queue_types import check_delete
 from leveret.protocols.http.response import Response
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management import queues
-from leveret.protocols.management.call import Call
+from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.cluster.asking import REFUSED, ask_shards, awaited, nodes_of, request_like, value_of
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.listing import RANGES, Fetch, fetched, range_of, reduced
@@ -32,44 +32,44 @@ KEYS = {"name": attrgetter("name"), "vhost": attrgetter("vhost")}
 # Lists
 
 
-async def list_all(call: Call) -> Answer:
+async def list_all(call: ManagementCall) -> Answer:
     """The queues of every virtual host that the user sees."""
-    with call.site.desk.guard as core:
-        homes = seen(call, core)
-    return await _listed(call, queues.ByName(call.site.desk.guard, homes))
+    with call.context.async_broker.runtime as core:
+        virtual_hosts = seen(call, core)
+    return await _listed(call, queues.ByName(call.context.async_broker.runtime, virtual_hosts))
 
 
-async def list_vhost(call: Call) -> Answer:
+async def list_vhost(call: ManagementCall) -> Answer:
     """Those of one."""
-    with call.site.desk.guard as core:
-        home = call.home(core)
-    return await _listed(call, queues.ByName(call.site.desk.guard, [home]))
+    with call.context.async_broker.runtime as core:
+        virtual_host = call.virtual_host(core)
+    return await _listed(call, queues.ByName(call.context.async_broker.runtime, [virtual_host]))
 
 
-def _listed(call: Call, handles: Sequence[Queue]) -> Awaitable[Answer]:
+def _listed(call: ManagementCall, handles: Sequence[Queue]) -> Awaitable[Answer]:
     return fetched(call, handles, fetch_of(call), queues.NAME, KEYS)
 
 
-def fetch_of(call: Call) -> Fetch:
+def fetch_of(call: ManagementCall) -> Fetch:
     """Gets the rows of queues from their shards; those of a shard that does not answer have no figures."""
     wanted = {f"{name}_{end}" for name in RANGES for end in ("age", "incr")}
     ranges = "&".join(f"{name}={value}" for name, value in call.request.query.items() if name in wanted)
 
     async def fetch(handles: list[Any], columns: tuple[str, ...]) -> list[Row | None]:
         nodes = nodes_of(call)
-        by_home: dict[str, list[Queue]] = defaultdict(list)
+        by_shard: dict[str, list[Queue]] = defaultdict(list)
         for queue in [each for each in handles if not each.deleted]:
-            by_home[nodes.home_of(queue.vhost, queue.name)].append(queue)
+            by_shard[nodes.shard_id_of(queue.vhost, queue.name)].append(queue)
         target = f"/api{ROWS}?{ranges}".encode()
         told = await ask_shards(
             call,
             {
-                home: request_like(call, target, "POST", json.dumps(_names(some)).encode())
-                for home, some in by_home.items()
+                shard_id: request_like(call, target, "POST", json.dumps(_names(some)).encode())
+                for shard_id, some in by_shard.items()
             },
         )
         rows = {(row["vhost"], row["name"]): row for each in told.by.values() for row in each}
-        asked = {(queue.vhost, queue.name) for home in told.by for queue in by_home[home]}
+        asked = {(queue.vhost, queue.name) for shard_id in told.by for queue in by_shard[shard_id]}
         gone = asked - rows.keys()  # by themselves, just now: the copy has not heard of it
         return [
             None
@@ -85,18 +85,18 @@ def _names(some: list[Queue]) -> dict[str, Any]:
     return {"queues": [[queue.vhost, queue.name] for queue in some]}
 
 
-def _whole(call: Call, queue: Queue, row: Row | None) -> Row:
+def _whole(call: ManagementCall, queue: Queue, row: Row | None) -> Row:
     """A row as one broker would have it: whose a queue is, is not known in its shard."""
     nodes = nodes_of(call)
     exclusive = {"exclusive": queue.owner is not None}
     if row is not None:
         return {**row, **exclusive}
-    home = nodes.home_of(queue.vhost, queue.name)
+    shard_id = nodes.shard_id_of(queue.vhost, queue.name)
     return {
         "name": queue.name,
         "vhost": queue.vhost,
-        "node": nodes.owner_of(home),
-        **({"shard": int(home)} if home.isdigit() else {}),
+        "node": nodes.owner_of(shard_id),
+        **({"shard": int(shard_id)} if shard_id.isdigit() else {}),
         "type": queue.policy.queue_type,
         "durable": queue.durable,
         "auto_delete": queue.auto_delete,
@@ -106,19 +106,19 @@ def _whole(call: Call, queue: Queue, row: Row | None) -> Row:
     }
 
 
-def rows(call: Call) -> Answer:
+def rows(call: ManagementCall) -> Answer:
     """What a shard tells of some of its queues; those that it does not have are left out."""
     wanted = call.field("queues", list)
     if len(wanted) > ROWS_MAX:
         raise BadRequest(f"{len(wanted)} queues are asked for, the limit is {ROWS_MAX}")
     lengths, rates = range_of(call, "lengths"), range_of(call, "msg_rates")
     found: list[Row] = []
-    with call.site.desk.guard as core:
+    with call.context.async_broker.runtime as core:
         for vhost, name in wanted:
-            home = core.topology.vhosts.get(vhost)
-            queue = None if home is None else home.queues.get(name)
+            virtual_host = core.topology.vhosts.get(vhost)
+            queue = None if virtual_host is None else virtual_host.queues.get(name)
             if queue is not None:
-                found.append(queues.shown(call.site, core, queue, lengths, rates))
+                found.append(queues.shown(call.context, core, queue, lengths, rates))
     return answer(found)
 
 
@@ -128,63 +128,63 @@ def rows(call: Call) -> Answer:
 def settled(endpoint: Endpoint, parameter: str) -> Endpoint:
     """The same, once the copy knows whether the queue in the path is there."""
 
-    async def after(waiting: Awaitable[None], call: Call) -> Answer:
+    async def after(waiting: Awaitable[None], call: ManagementCall) -> Answer:
         await waiting
         return await awaited(endpoint(call))
 
-    def asked(call: Call) -> Answer | Awaitable[Answer]:
-        waiting = nodes_of(call).vanishing(call.named("vhost"), call.named(parameter))
+    def asked(call: ManagementCall) -> Answer | Awaitable[Answer]:
+        waiting = nodes_of(call).auto_deleted(call.named("vhost"), call.named(parameter))
         return endpoint(call) if waiting is None else after(waiting, call)
 
     return asked
 
 
-def home_of(call: Call, *, unlocked: bool = False) -> str:
+def shard_id_of(call: ManagementCall, *, unlocked: bool = False) -> str:
     """The shard of the queue in the path; `unlocked`: refuse one that belongs to a connection."""
-    with call.site.desk.guard as core:
+    with call.context.async_broker.runtime as core:
         queue = call.queue(core)
         if unlocked:
             core.check_owner(queue, None)
-    return nodes_of(call).home_of(queue.vhost, queue.name)
+    return nodes_of(call).shard_id_of(queue.vhost, queue.name)
 
 
-def ask(call: Call) -> Answer | Awaitable[Answer]:
+def ask(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Let the shard of a queue answer."""
-    return nodes_of(call).ask(home_of(call), call.request)
+    return nodes_of(call).ask(shard_id_of(call), call.request)
 
 
-def ask_unlocked(call: Call) -> Answer | Awaitable[Answer]:
+def ask_unlocked(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """The same for what no client may do to the exclusive queues of others."""
-    return nodes_of(call).ask(home_of(call, unlocked=True), call.request)
+    return nodes_of(call).ask(shard_id_of(call, unlocked=True), call.request)
 
 
-def move(call: Call) -> Answer | Awaitable[Answer]:
+def move(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Let the shard move messages; only here is known whether another shard has their destination."""
     if "destination" in call.body:
-        with call.site.desk.guard as core:
-            core.check_owner(call.home(core).queue(call.field("destination", str)), None)
+        with call.context.async_broker.runtime as core:
+            core.check_owner(call.virtual_host(core).queue(call.field("destination", str)), None)
     return ask_unlocked(call)
 
 
-async def look(call: Call) -> Answer:
+async def look(call: ManagementCall) -> Answer:
     """One queue, with its consumers."""
     found = await awaited(ask(call))
     if found.status >= REFUSED:
         return found
-    with call.site.desk.guard as core:
+    with call.context.async_broker.runtime as core:
         exclusive = call.queue(core).owner is not None
     row = await value_of(found)
     return answer({**row, "exclusive": exclusive} if "exclusive" in row else row)
 
 
-async def delete(call: Call) -> Answer:
+async def delete(call: ManagementCall) -> Answer:
     """Delete a queue, in its shard, which knows whether it is used, and then for all nodes."""
-    home = home_of(call, unlocked=True)
-    with call.site.desk.guard as core:
+    shard_id = shard_id_of(call, unlocked=True)
+    with call.context.async_broker.runtime as core:
         queue = call.queue(core)
         call.authorize("queue.delete", {"queue": queue.name})
         check_delete(queue, call.flag("if-unused"), call.flag("if-empty"))
-    made = await awaited(nodes_of(call).ask(home, call.request))
+    made = await awaited(nodes_of(call).ask(shard_id, call.request))
     if made.status >= REFUSED:
         return made
 

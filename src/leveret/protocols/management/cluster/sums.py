@@ -6,7 +6,7 @@ from itertools import zip_longest
 from typing import Any
 
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import Call
+from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.cluster.asking import Told, ask_nodes, marked, nodes_of, request_like
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.listing import RANGES, listed, one
@@ -37,7 +37,7 @@ def _sample(one: Row, other: Row) -> Row:
     return {"sample": one["sample"] + other["sample"], "timestamp": one["timestamp"]}
 
 
-async def look_at_all(call: Call) -> Answer:
+async def look_at_all(call: ManagementCall) -> Answer:
     """The whole cluster, as far as the user sees it."""
     wanted = {f"{name}_{end}" for name in RANGES for end in ("age", "incr")}
     ranges = "&".join(f"{name}={value}" for name, value in call.request.query.items() if name in wanted)
@@ -60,7 +60,7 @@ async def look_at_all(call: Call) -> Answer:
 # Virtual hosts
 
 
-async def list_vhosts(call: Call) -> Answer:
+async def list_vhosts(call: ManagementCall) -> Answer:
     """Those that the user sees."""
     told = await ask_nodes(call, request_like(call, b"/api/vhosts"))
     if told.refusal is not None:
@@ -68,7 +68,7 @@ async def list_vhosts(call: Call) -> Answer:
     return await marked(listed(call, _vhosts(call, told)), told.unanswered)
 
 
-async def look_at_vhost(call: Call) -> Answer:
+async def look_at_vhost(call: ManagementCall) -> Answer:
     """One virtual host."""
     told = await ask_nodes(call, request_like(call, call.request.raw_path))
     if told.refusal is not None:
@@ -79,7 +79,7 @@ async def look_at_vhost(call: Call) -> Answer:
     return await marked(one(call, rows[0]), told.unanswered)
 
 
-def _vhosts(call: Call, told: Told) -> list[Row]:
+def _vhosts(call: ManagementCall, told: Told) -> list[Row]:
     """The rows of this node, with the figures of all."""
     own = nodes_of(call).name
     found = {row["name"]: row for row in told.by.pop(own, [])}

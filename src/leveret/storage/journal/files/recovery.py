@@ -1,14 +1,14 @@
 """Recovery: from the files to the state that was durable.
 
-The newest good checkpoint is restored, then the frames after it are replayed. A bad frame is one that is not whole,
-has another salt than its segment, or is out of sequence. Where is it?
+The newest good checkpoint is restored, then the commit batches after it are replayed. A bad commit batch is one that
+is not whole, has another salt than its segment, or is out of sequence. Where is it?
 
     in the last segment, nothing after it proves that it was durable     a torn write: cut
-    in the last segment, and a later frame says that it was durable      damage: refuse
+    in the last segment, and a later commit batch says that it was durable      damage: refuse
     anywhere else; a segment is missing; numbers have a gap              damage: refuse
 
-`salvage` skips what is damaged and counts it. A last segment without a good header and without a frame died in its
-creation and is removed.
+`salvage` skips what is damaged and counts it. A last segment without a good header and without a commit batch died in
+its creation and is removed.
 
 What a process left behind that did not close cleanly may be in the page cache only: after a failed sync its pages
 count as clean, so syncing them again does nothing. The last segment is therefore written anew, as a whole, before
@@ -18,11 +18,11 @@ anything relies on it.
 import dataclasses
 
 from leveret.core.errors import DamagedJournal
-from leveret.core.ports import State
+from leveret.core.ports import JournaledState
 from leveret.storage.disk import NO_ROOM, Bytes, Disk, replace_file
-from leveret.storage.encryption import Keys
+from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.checkpoint import Checkpoint, Position, checkpoint_names, read_checkpoint, remove_leftovers
-from leveret.storage.journal.entries import Head, Replay, read_head
+from leveret.storage.journal.entries import BatchHead, Replay, read_head
 from leveret.storage.journal.files.segments import (
     FRAME_HEADER_BYTES,
     FRAME_MAGIC,
@@ -37,11 +37,11 @@ REMEDY = "restore it from a backup, or start once with salvage to skip what is d
 
 
 START = Position(1, HEADER_BYTES, 0)
-"""Where the first frame of a new log goes."""
+"""Where the first commit batch of a new log goes."""
 
 
 @dataclasses.dataclass
-class Recovered:
+class RecoveredJournal:
     """What recovery found, and where the log goes on."""
 
     segments: int = 0
@@ -63,7 +63,7 @@ class Recovered:
 class Recovery:
     """One reading of a data directory."""
 
-    def __init__(self, disk: Disk, state: State, keys: Keys, oldest: int, salvage: bool = False) -> None:
+    def __init__(self, disk: Disk, state: JournaledState, keys: MasterKeys, oldest: int, salvage: bool = False) -> None:
         """Recover a state from the segments numbered `oldest` and above."""
         self._disk = disk
         self._state = state
@@ -71,9 +71,9 @@ class Recovery:
         self._oldest = oldest
         self._salvage = salvage
         self._restored: Position | None = None
-        self.result = Recovered()
+        self.result = RecoveredJournal()
 
-    def run(self) -> Recovered:
+    def run(self) -> RecoveredJournal:
         """Restore, replay, and leave a log that can be appended to."""
         result = self.result
         segments = self._segments()
@@ -103,7 +103,7 @@ class Recovery:
         return found
 
     def _died_in_creation(self, segment: int) -> bool:
-        """Whether a last segment has neither a good header nor a frame."""
+        """Whether a last segment has neither a good header nor a commit batch."""
         data = self._disk.read_all(segment_name(segment))
         if parse_header(data, segment) is not None:
             return False
@@ -130,7 +130,7 @@ class Recovery:
         return Position(first, HEADER_BYTES, -1 if segments else 0)
 
     def _is_usable(self, checkpoint: Checkpoint, segments: list[int]) -> bool:
-        """Whether all frames after a checkpoint are here; refuse a log that ends before it."""
+        """Whether all commit batches after a checkpoint are here; refuse a log that ends before it."""
         segment, offset, _ = checkpoint.position
         if segment < self._oldest:
             return False
@@ -143,7 +143,7 @@ class Recovery:
         return complete
 
     def _replay_segment(self, segment: int, position: Position, replay: Replay, last: bool) -> Position:
-        """Replay the frames of a segment from a position on; give the position after the last one."""
+        """Replay the commit batches of a segment from a position on; give the position after the last one."""
         data = self._disk.read_all(segment_name(segment))
         header = parse_header(data, segment)
         offset, seq = (position.offset, position.seq) if segment == position.segment else (HEADER_BYTES, position.seq)
@@ -166,7 +166,7 @@ class Recovery:
                 assert head is not None
                 self.result.skipped_frames += max(0, head.seq - seq - 2)
                 offset = found
-            play_frame(replay, data, offset, head, header, self._keys)
+            play_batch(replay, data, offset, head, header, self._keys)
             self.result.frames += 1
             offset, seq = head.end, head.seq
         if last:
@@ -178,7 +178,9 @@ class Recovery:
         return Position(segment + 1, HEADER_BYTES, seq)
 
     def _next_good(self, data: bytes, offset: int, header: SegmentHeader, seq: int, last: bool) -> int | None:
-        """After a bad frame: None to cut here, the offset of the next good frame to skip to, or an error."""
+        """After a bad commit batch: None to cut here, the offset of the next good commit batch to skip to, or an
+        error.
+        """
         later = None
         found = data.find(FRAME_MAGIC, offset)
         while found >= 0:
@@ -194,7 +196,7 @@ class Recovery:
         return later
 
     def _finish(self, header: SegmentHeader, data: bytes, end: int) -> None:
-        """Cut the torn tail; write what is in doubt anew; say whether the log can go on in this segment."""
+        """Cut the torn tail; write what may be torn anew; say whether the log can go on in this segment."""
         self.result.torn_bytes = len(data) - end
         if end < len(data) or not self._ends_at_checkpoint(header.segment, end):
             self._write_anew(segment_name(header.segment), memoryview(data)[:end])
@@ -202,9 +204,9 @@ class Recovery:
             self.result.last = header
 
     def _ends_at_checkpoint(self, segment: int, end: int) -> bool:
-        """Whether the log ends with a frame that was durable before the checkpoint was written."""
+        """Whether the log ends with a commit batch that was durable before the checkpoint was written."""
         if self._restored is None or end == HEADER_BYTES:
-            return False  # a segment without a frame may have been begun after the checkpoint
+            return False  # a segment without a commit batch may have been begun after the checkpoint
         return self._restored[:2] == (segment, end)
 
     def _write_anew(self, name: str, data: Bytes) -> None:
@@ -236,7 +238,7 @@ class Recovery:
 
 
 def _messages_in(data: Bytes, offset: int, end: int) -> int:
-    """How many publishes a damaged frame seems to hold; a guess, for the report only."""
+    """How many publishes a damaged commit batch seems to hold; a guess, for the report only."""
     body_len = int.from_bytes(data[offset + 8 : offset + 12], "little")
     index_len = int.from_bytes(data[offset + 12 : offset + 16], "little")
     first = offset + FRAME_HEADER_BYTES + body_len
@@ -245,25 +247,25 @@ def _messages_in(data: Bytes, offset: int, end: int) -> int:
     return sum(data[entry] == 1 for entry in range(first, first + index_len, 32))
 
 
-def play_frame(
-    replay: Replay, data: bytes, offset: int, head: Head, header: SegmentHeader, keys: Keys, base: int = 0
+def play_batch(
+    replay: Replay, data: bytes, offset: int, head: BatchHead, header: SegmentHeader, keys: MasterKeys, base: int = 0
 ) -> None:
-    """Replay one good frame of data that begins at `base` of its segment."""
+    """Replay one good commit batch of data that begins at `base` of its segment."""
     start = offset + FRAME_HEADER_BYTES
     if header.key.is_plain:
-        replay.frame(data, start, head, header.segment, base + start)
+        replay.batch(data, start, head, header.segment, base + start)
         return
     authentic = data[offset + 8 : start]
     plain = header.opened(keys, head.seq, data[start : head.end], authentic)
-    replay.frame(plain, 0, head, header.segment, base + start)
+    replay.batch(plain, 0, head, header.segment, base + start)
 
 
-def play_segment(disk: Disk, segment: int, keys: Keys, state: State) -> None:
-    """Replay one segment by itself, up to its end or the first bad frame."""
+def play_segment(disk: Disk, segment: int, keys: MasterKeys, state: JournaledState) -> None:
+    """Replay one segment by itself, up to its end or the first bad commit batch."""
     play_bytes(disk.read_all(segment_name(segment)), segment, keys, state)
 
 
-def play_bytes(data: bytes, segment: int, keys: Keys, state: State) -> None:
+def play_bytes(data: bytes, segment: int, keys: MasterKeys, state: JournaledState) -> None:
     """Replay the bytes of one segment by themselves."""
     header = parse_header(data, segment)
     if header is None:
@@ -272,6 +274,6 @@ def play_bytes(data: bytes, segment: int, keys: Keys, state: State) -> None:
     head = read_head(data, HEADER_BYTES, header.salt)
     offset = HEADER_BYTES
     while head is not None:
-        play_frame(replay, data, offset, head, header, keys)
+        play_batch(replay, data, offset, head, header, keys)
         offset = head.end
         head = read_head(data, offset, header.salt)

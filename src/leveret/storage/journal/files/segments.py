@@ -3,9 +3,9 @@
     header 64  | magic 4 | version 2 | flags 2 | segment 4 | first seq 8 | salt 4 | key id 16 | key salt 12 | - 8 |
                | crc32c 4 |
 
-The salt is random and repeated in each frame, so that bytes of another file never pass for frames of this one. Version
-1: not encrypted, or by the master key itself. Version 2: by a key of the segment, derived by the key salt, which is
-random too, from the master key with that id (encryption.py).
+The salt is random and repeated in each commit batch, so that bytes of another file never pass for commit batches of
+this one. Version 1: not encrypted, or by the master key itself. Version 2: by a key of the segment, derived by the key
+salt, which is random too, from the master key with that id (encryption.py).
 """
 
 import struct
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from leveret.core.errors import DamagedJournal, UnknownFormat
 from leveret.storage.disk import Bytes, Disk
-from leveret.storage.encryption import NO_SALT, TAG_BYTES, Cipher, KeyRef, Keys, frame_nonce
+from leveret.storage.encryption import NO_SALT, TAG_BYTES, KeyRef, MasterKeys, SegmentCipher, batch_nonce
 from leveret.storage.journal.records import crc32c
 
 HEADER_BYTES = 64
@@ -25,7 +25,7 @@ WINDOW_BYTES = 256 << 10
 """Read at once: a backlog is drained in the order in which it was written."""
 
 _HEADER = struct.Struct("<4sHHIQI16s12s8xI")
-_FRAME = struct.Struct("<4sIIIQQIIQ")
+_BATCH = struct.Struct("<4sIIIQQIIQ")
 _MAGIC = b"LSEG"
 FRAME_MAGIC = b"LFRM"
 _VERSION, _DERIVED_VERSION = 1, 2
@@ -72,13 +72,13 @@ class SegmentHeader(NamedTuple):
         start = _HEADER.pack(_MAGIC, version, flags, self.segment, self.first_seq, self.salt, *self.key, 0)[:-4]
         return start + struct.pack("<I", crc32c(start))
 
-    def cipher(self, keys: Keys) -> Cipher:
-        """What encrypts the frames of the segment."""
+    def cipher(self, keys: MasterKeys) -> SegmentCipher:
+        """What encrypts the commit batches of the segment."""
         return keys.cipher(self.key, _INFO + str(self.segment).encode())
 
-    def opened(self, keys: Keys, seq: int, sealed: Bytes, authentic: bytes) -> bytes:
-        """The bodies and entries of an encrypted frame of the segment."""
-        return self.cipher(keys).decrypt(frame_nonce(self.salt, seq), sealed, authentic)
+    def opened(self, keys: MasterKeys, seq: int, sealed: Bytes, authentic: bytes) -> bytes:
+        """The bodies and entries of an encrypted commit batch of the segment."""
+        return self.cipher(keys).decrypt(batch_nonce(self.salt, seq), sealed, authentic)
 
 
 def parse_header(data: Bytes, segment: int) -> SegmentHeader | None:
@@ -97,9 +97,9 @@ def parse_header(data: Bytes, segment: int) -> SegmentHeader | None:
 
 
 class SegmentReader:
-    """Reads records back: a bounded number of open files, encrypted frames decrypted whole."""
+    """Reads records back: a bounded number of open files, encrypted commit batches decrypted whole."""
 
-    def __init__(self, disk: Disk, keys: Keys) -> None:
+    def __init__(self, disk: Disk, keys: MasterKeys) -> None:
         """Read from a disk with these keys."""
         self._disk = disk
         self._keys = keys
@@ -150,12 +150,12 @@ class SegmentReader:
         return fd
 
     def _decrypted(self, segment: int, fd: int, offset: int) -> tuple[int, bytes]:
-        """The bodies of the encrypted frame that holds an offset."""
-        start = self._frame_start(segment, fd, offset)
+        """The bodies of the encrypted commit batch that holds an offset."""
+        start = self._batch_start(segment, fd, offset)
         head = self._disk.pread(fd, FRAME_HEADER_BYTES, start)
         left = self._disk.size(segment_name(segment)) - start - FRAME_HEADER_BYTES
         if len(head) == FRAME_HEADER_BYTES:
-            _, crc, body_len, index_len, seq, _, _, _, _ = _FRAME.unpack(head)
+            _, crc, body_len, index_len, seq, _, _, _, _ = _BATCH.unpack(head)
             if body_len + index_len + TAG_BYTES <= left:
                 sealed = self._disk.pread(fd, body_len + index_len + TAG_BYTES, start + FRAME_HEADER_BYTES)
                 if crc == crc32c(sealed, crc32c(head[8:])):
@@ -163,8 +163,10 @@ class SegmentReader:
                     return start + FRAME_HEADER_BYTES, plain[:body_len]
         raise DamagedJournal(f"{segment_name(segment)} is damaged at {start}: restore it from a backup")
 
-    def _frame_start(self, segment: int, fd: int, offset: int) -> int:
-        """Where the frame that holds an offset begins; frames are found by walking their headers once."""
+    def _batch_start(self, segment: int, fd: int, offset: int) -> int:
+        """Where the commit batch that holds an offset begins; commit batches are found by walking their headers
+        once.
+        """
         starts = self._starts.setdefault(segment, [HEADER_BYTES])
         while starts[-1] < offset:
             head = self._disk.pread(fd, FRAME_HEADER_BYTES, starts[-1])

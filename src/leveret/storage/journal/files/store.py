@@ -9,14 +9,14 @@ from collections.abc import Callable
 from functools import partial
 
 from leveret.core.errors import DamagedJournal, JournalFailed
-from leveret.core.ports import State
+from leveret.core.ports import JournaledState
 from leveret.storage.disk import NO_ROOM, Disk
 from leveret.storage.encryption import KeyRef
 from leveret.storage.journal.checkpoint import Checkpoint, remove_leftovers, write_checkpoint
 from leveret.storage.journal.commit import Lock, stop_process
 from leveret.storage.journal.compaction import Names, archive_segment, remove_segment
 from leveret.storage.journal.files.meta import META_NAME, Meta, new_meta, read_meta, write_meta
-from leveret.storage.journal.files.recovery import Recovered, Recovery, play_segment
+from leveret.storage.journal.files.recovery import RecoveredJournal, Recovery, play_segment
 from leveret.storage.journal.files.segments import (
     HEADER_BYTES,
     SegmentReader,
@@ -24,7 +24,7 @@ from leveret.storage.journal.files.segments import (
     segment_name,
     segment_numbers,
 )
-from leveret.storage.journal.files.writer import Writer
+from leveret.storage.journal.files.writer import SegmentWriter
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.options import JournalOptions
 from leveret.storage.journal.replay import Mentions
@@ -38,7 +38,7 @@ class FileStore(Store):
         self,
         disk: Disk,
         journal: FileJournal,
-        state: State,
+        state: JournaledState,
         lock: Lock,
         clock: Callable[[], int],
         options: JournalOptions,
@@ -53,7 +53,7 @@ class FileStore(Store):
         super().__init__(journal, state, lock, options, names)
         self.disk = disk
         self._reader = SegmentReader(disk, options.keys)
-        self._writer = Writer(disk, journal, options, clock)
+        self._writer = SegmentWriter(disk, journal, options, clock)
         disk.lock()
         try:
             self.meta = self._meta(clock())
@@ -157,7 +157,7 @@ class FileStore(Store):
         write_meta(self.disk, meta)
         return meta
 
-    def _recover(self, clock: Callable[[], int], salvage: bool) -> Recovered:
+    def _recover(self, clock: Callable[[], int], salvage: bool) -> RecoveredJournal:
         """Bring the state up to what is on the disk; prepare the end of the log."""
         began_ms = clock()
         found = Recovery(self.disk, self.state, self.options.keys, self.meta.oldest, salvage).run()

@@ -44,7 +44,7 @@ def _checkpoints(disk: Disk) -> Iterator[Damage]:
 
 
 def _segments(disk: Disk) -> Iterator[Damage]:
-    """Check the segments that count, frame by frame, and that none is missing."""
+    """Check the segments that count, commit batch by commit batch, and that none is missing."""
     numbers = [number for number in segment_numbers(disk) if number >= _oldest(disk)]
     expected = numbers[0] if numbers else 0
     seq = -1
@@ -52,7 +52,7 @@ def _segments(disk: Disk) -> Iterator[Damage]:
         if number != expected:
             yield Damage(segment_name(expected), 0, "it is missing")
         expected = number + 1
-        seq, found = _frames(disk, number, seq)
+        seq, found = _batches(disk, number, seq)
         yield from found
 
 
@@ -64,8 +64,8 @@ def _oldest(disk: Disk) -> int:
         return 0
 
 
-def _frames(disk: Disk, segment: int, seq: int) -> tuple[int, list[Damage]]:
-    """Check one segment, whose first frame follows number `seq`; give the number of its last one."""
+def _batches(disk: Disk, segment: int, seq: int) -> tuple[int, list[Damage]]:
+    """Check one segment, whose first commit batch follows number `seq`; give the number of its last one."""
     name = segment_name(segment)
     data = disk.read_all(name)
     header = parse_header(data, segment)

@@ -1,4 +1,4 @@
-"""Puts sealed frames into segment files: the file side of a commit, one caller at a time.
+"""Puts sealed batches into segment files: the file side of a commit, one caller at a time.
 
 A write that finds no room is cut back and tried once more after the SPARE file has been given up; from then on the
 journal is `full`, publishes are refused, and acknowledgements use the room that the spare file had kept for them.
@@ -13,17 +13,17 @@ from collections.abc import Callable
 from leveret.clock import ticks_us
 from leveret.core.histogram import Histogram
 from leveret.storage.disk import NO_ROOM, Bytes, Disk, write_all
-from leveret.storage.encryption import Cipher, sealed_frame
+from leveret.storage.encryption import SegmentCipher, sealed_batch
 from leveret.storage.journal.files.segments import ENCRYPTED, SegmentHeader, segment_name
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.options import JournalOptions
-from leveret.storage.journal.records import Frame
+from leveret.storage.journal.records import CommitBatch
 
 SPARE_NAME = "SPARE"
 SPACE_CHECK_BYTES = 16 << 20
 
 
-class Writer:
+class SegmentWriter:
     """The end of the log."""
 
     def __init__(self, disk: Disk, journal: FileJournal, options: JournalOptions, clock: Callable[[], int]) -> None:
@@ -34,8 +34,8 @@ class Writer:
         self._clock = clock
         self._fd = -1
         self._salt = 0
-        self._cipher: Cipher | None = None
-        self._sealed: tuple[int, bytes] | None = None  # a frame that was encrypted and is not written yet
+        self._cipher: SegmentCipher | None = None
+        self._sealed: tuple[int, bytes] | None = None  # a commit batch that was encrypted and is not written yet
         self._unchecked_bytes = 0
         self._space = threading.Lock()
         self._interrupted = False
@@ -44,7 +44,7 @@ class Writer:
         self.syncs_always = options.sync == "always"
         self.syncs = 0
         self.sync_us = Histogram()
-        self.frame_entries = Histogram()
+        self.batch_entries = Histogram()
         self.sync_through = 0
         self.segment = 0
         self.written = 0
@@ -52,42 +52,42 @@ class Writer:
         self.bytes_written = 0
 
     def resume(self, segment: int, salt: int, last_seq: int) -> None:
-        """Go on behind the last frame; segment 0 means that the next frame begins a new one."""
+        """Go on behind the last commit batch; segment 0 means that the next commit batch begins a new one."""
         self.segment, self._salt = segment, salt
         self.written = self.synced = last_seq
         if segment:
             self._fd = self._disk.open_append(segment_name(segment))
         self._synced_ms = self._clock()
 
-    def commit(self, frame: Frame) -> None:
-        """Write a frame and make it as durable as was asked for."""
-        self.append(frame)
-        if frame.entries:
-            self.frame_entries.observe(frame.entries)
-        if self._sync_is_due(frame):
+    def commit(self, batch: CommitBatch) -> None:
+        """Write a commit batch and make it as durable as was asked for."""
+        self.append(batch)
+        if batch.entries:
+            self.batch_entries.observe(batch.entries)
+        if self._sync_is_due(batch):
             self.sync()
 
-    def append(self, frame: Frame) -> None:
-        """Write a frame, giving up the spare file if there is no other room.
+    def append(self, batch: CommitBatch) -> None:
+        """Write a commit batch, giving up the spare file if there is no other room.
 
-        The writer may be interrupted (a signal handler raises in the main thread); the frame then comes again, and
-        what there is of it is cut off first.
+        The writer may be interrupted (a signal handler raises in the main thread); the commit batch then comes again,
+        and what there is of it is cut off first.
         """
-        if frame.seq <= self.written:
+        if batch.seq <= self.written:
             return
         if self._interrupted:
-            self._undo(frame)
+            self._undo(batch)
         self._interrupted = True
         try:
-            self._write(frame)
+            self._write(batch)
         except OSError as error:
             if error.errno not in NO_ROOM or not self.give_up_spare():
                 raise
-            self._write(frame)
-        self.written = frame.seq
+            self._write(batch)
+        self.written = batch.seq
         self._interrupted, self._sealed = False, None
-        self.bytes_written += frame.plain_bytes
-        self.account(frame.plain_bytes)
+        self.bytes_written += batch.plain_bytes
+        self.account(batch.plain_bytes)
 
     def account(self, written_bytes: int) -> None:
         """Look at the free space when much was written, here or beside the log."""
@@ -153,53 +153,55 @@ class Writer:
             self._disk.close(self._fd)
             self._fd = -1
 
-    def _sync_is_due(self, frame: Frame) -> bool:
-        """Whether the frame just written is to be synced now: by the mode, or because a caller needs it."""
+    def _sync_is_due(self, batch: CommitBatch) -> bool:
+        """Whether the commit batch just written is to be synced now: by the mode, or because a caller needs it."""
         if self.synced < self.sync_through <= self.written:
             return True
-        if frame.plain_bytes == 0:
+        if batch.plain_bytes == 0:
             return False  # it says nothing that could be lost
         if self._options.sync == "interval":
             waited_ms = self._clock() - self._synced_ms
             return not 0 <= waited_ms < self._options.interval_ms
         return self.syncs_always
 
-    def _write(self, frame: Frame) -> None:
-        """Append a frame to its segment; leave nothing of it when there is no room."""
-        if frame.segment != self.segment:
-            self._begin_segment(frame)
+    def _write(self, batch: CommitBatch) -> None:
+        """Append a commit batch to its segment; leave nothing of it when there is no room."""
+        if batch.segment != self.segment:
+            self._begin_segment(batch)
         try:
-            write_all(self._disk, self._fd, self._bytes(frame))
+            write_all(self._disk, self._fd, self._bytes(batch))
         except OSError as error:
             if error.errno in NO_ROOM:
-                self._disk.truncate(self._fd, frame.offset)
+                self._disk.truncate(self._fd, batch.offset)
             raise
 
-    def _bytes(self, frame: Frame) -> Bytes:
-        """A frame as it lies in its segment; one that comes again is not encrypted again: its nonce is used once."""
-        if self._sealed is not None and self._sealed[0] == frame.seq:
+    def _bytes(self, batch: CommitBatch) -> Bytes:
+        """A commit batch as it lies in its segment; one that comes again is not encrypted again: its nonce is used
+        once.
+        """
+        if self._sealed is not None and self._sealed[0] == batch.seq:
             return self._sealed[1]
-        frame.finish(self._salt, 0 if self._cipher is None else ENCRYPTED, self.synced)
+        batch.finish(self._salt, 0 if self._cipher is None else ENCRYPTED, self.synced)
         if self._cipher is None:
-            return frame.checked()
-        self._sealed = frame.seq, sealed_frame(self._cipher, self._salt, frame)
+            return batch.checked()
+        self._sealed = batch.seq, sealed_batch(self._cipher, self._salt, batch)
         return self._sealed[1]
 
-    def _undo(self, frame: Frame) -> None:
+    def _undo(self, batch: CommitBatch) -> None:
         """Remove what an interrupted write left."""
-        if frame.segment == self.segment:
-            self._disk.truncate(self._fd, frame.offset)
-        elif segment_name(frame.segment) in self._disk.names():
-            self._disk.unlink(segment_name(frame.segment))
+        if batch.segment == self.segment:
+            self._disk.truncate(self._fd, batch.offset)
+        elif segment_name(batch.segment) in self._disk.names():
+            self._disk.unlink(segment_name(batch.segment))
 
-    def _begin_segment(self, frame: Frame) -> None:
-        """Create the segment that a frame is the first of; it is used only once it is durable."""
+    def _begin_segment(self, batch: CommitBatch) -> None:
+        """Create the segment that a commit batch is the first of; it is used only once it is durable."""
         # Only the last segment may have a torn tail: what lies in this one must be durable before there is a next.
         self.sync()
         self.check_space()
         keys = self._options.keys
-        header = SegmentHeader(frame.segment, frame.seq, secrets.randbits(32), keys.new_key())
-        name = segment_name(frame.segment)
+        header = SegmentHeader(batch.segment, batch.seq, secrets.randbits(32), keys.new_key())
+        name = segment_name(batch.segment)
         fd = self._disk.open_append(name)
         try:
             write_all(self._disk, fd, header.pack())
@@ -216,4 +218,4 @@ class Writer:
             raise
         self.close()
         self._cipher, self._sealed = None if header.key.is_plain else header.cipher(keys), None
-        self._fd, self._salt, self.segment = fd, header.salt, frame.segment
+        self._fd, self._salt, self.segment = fd, header.salt, batch.segment

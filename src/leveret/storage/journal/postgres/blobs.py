@@ -11,7 +11,7 @@ from typing import Any
 from leveret.core.errors import BlobStoreFailed, MessageTooLarge
 from leveret.storage.disk import Bytes
 from leveret.storage.journal.postgres.rows import UNCOMPRESSED, tables
-from leveret.storage.journal.postgres.session import Answer, Run, Session, Values
+from leveret.storage.journal.postgres.session import Answer, PostgresSession, Run, Values
 from leveret.storage.journal.postgres.statements import SCHEMA_LOCK, UPKEEP_TIMEOUT_MS
 from leveret.storage.journal.postgres.table import Unknown
 
@@ -38,7 +38,7 @@ class PostgresBlobs:
     def __init__(self, url: str, shard: int) -> None:
         """Use the table of a shard that this process owns; it is made if need be."""
         self._table = blob_table(shard)
-        self._session = Session(url, UPKEEP_TIMEOUT_MS)
+        self._session = PostgresSession(url, UPKEEP_TIMEOUT_MS)
         self._done(lambda: self._session.transact(lambda run: create_blobs(run, self._table)))
 
     def put(self, key: str, body: Bytes) -> None:

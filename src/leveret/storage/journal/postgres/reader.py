@@ -1,7 +1,7 @@
-"""Reads records back from a table: a piece of a segment at once, encrypted frames decrypted whole."""
+"""Reads records back from a table: a piece of a segment at once, encrypted commit batches decrypted whole."""
 
 from leveret.core.errors import DamagedJournal, JournalFailed
-from leveret.storage.encryption import Keys
+from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.entries import read_head
 from leveret.storage.journal.files.segments import (
     FRAME_HEADER_BYTES,
@@ -11,13 +11,13 @@ from leveret.storage.journal.files.segments import (
     parse_header,
 )
 from leveret.storage.journal.postgres.bounded_reads import Questions, asked
-from leveret.storage.journal.postgres.table import FIRST_START, Row, Table
+from leveret.storage.journal.postgres.table import FIRST_START, SegmentRow, ShardTable
 
 
 class TableReader:
     """The records of a log in a table."""
 
-    def __init__(self, table: Table, keys: Keys, questions: Questions) -> None:
+    def __init__(self, table: ShardTable, keys: MasterKeys, questions: Questions) -> None:
         """Read from a table with these keys."""
         self._table = table
         self._keys = keys
@@ -56,17 +56,17 @@ class TableReader:
         header = self.header(segment)
         return b"".join([header.pack(), *(row.data for row in self.rows(segment, HEADER_BYTES))])
 
-    def rows(self, segment: int, start: int) -> list[Row]:
-        """The frames of a segment from an offset on, which follow each other without a gap."""
-        found: list[Row] = []
+    def rows(self, segment: int, start: int) -> list[SegmentRow]:
+        """The commit batches of a segment from an offset on, which follow each other without a gap."""
+        found: list[SegmentRow] = []
         while more := asked(self._table.rows, segment, start, WINDOW_BYTES):
             found += more
             start = more[-1].start + len(more[-1].data)
         return found
 
     def _decrypted(self, segment: int, offset: int) -> tuple[int, bytes]:
-        """The bodies of the encrypted frame that holds an offset."""
-        row = asked(self._table.frame, segment, offset)
+        """The bodies of the encrypted commit batch that holds an offset."""
+        row = asked(self._table.batch, segment, offset)
         header = self.header(segment)
         head = None if row is None else read_head(row.data, 0, header.salt)
         if row is None or head is None:

@@ -1,19 +1,20 @@
 """Recovery from a table: from the rows to the state that was durable.
 
-The checkpoint that counts is restored, then the frames after it are replayed. PostgreSQL does not tear rows, so there
-is nothing to cut: a frame that is not whole, has another salt than its segment or is out of sequence is damage, and so
-is a log that does not end where the row of the shard says. A damaged checkpoint is left out: the log has everything.
+The checkpoint that counts is restored, then the commit batches after it are replayed. PostgreSQL does not tear rows,
+so there is nothing to cut: a commit batch that is not whole, has another salt than its segment or is out of sequence
+is damage, and so is a log that does not end where the row of the shard says. A damaged checkpoint is left out: the log
+has everything.
 """
 
-from leveret.core.ports import State
-from leveret.storage.encryption import Keys
+from leveret.core.ports import JournaledState
+from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.checkpoint import Position, parse_checkpoint
 from leveret.storage.journal.entries import Replay, read_head
-from leveret.storage.journal.files.recovery import Recovered, play_frame
+from leveret.storage.journal.files.recovery import RecoveredJournal, play_batch
 from leveret.storage.journal.files.segments import HEADER_BYTES
 from leveret.storage.journal.postgres.bounded_reads import asked
 from leveret.storage.journal.postgres.reader import TableReader, damaged
-from leveret.storage.journal.postgres.table import Shard, Table
+from leveret.storage.journal.postgres.table import ShardRow, ShardTable
 
 READ_BYTES = 4 << 20
 """Fetched at once: a takeover needs little memory however long the log is."""
@@ -22,16 +23,18 @@ READ_BYTES = 4 << 20
 class TableRecovery:
     """One reading of a shard that was taken over."""
 
-    def __init__(self, table: Table, reader: TableReader, state: State, keys: Keys, shard: Shard) -> None:
+    def __init__(
+        self, table: ShardTable, reader: TableReader, state: JournaledState, keys: MasterKeys, shard: ShardRow
+    ) -> None:
         """Recover a state from a shard as its takeover found it."""
         self._table = table
         self._reader = reader
         self._state = state
         self._keys = keys
         self._shard = shard
-        self.result = Recovered()
+        self.result = RecoveredJournal()
 
-    def run(self) -> Recovered:
+    def run(self) -> RecoveredJournal:
         """Restore and replay; say where the log goes on."""
         result, shard = self.result, self._shard
         position = self._restore()
@@ -60,7 +63,7 @@ class TableRecovery:
         return Position(shard.oldest, HEADER_BYTES, -1 if shard.segment else 0)
 
     def _replay_segment(self, segment: int, position: Position, replay: Replay) -> Position:
-        """Replay the frames of a segment from a position on; give the position after the last one."""
+        """Replay the commit batches of a segment from a position on; give the position after the last one."""
         header = self._reader.header(segment)
         offset, seq = (position.offset, position.seq) if segment == position.segment else (HEADER_BYTES, position.seq)
         if offset == HEADER_BYTES:
@@ -73,7 +76,7 @@ class TableRecovery:
                 head = read_head(stored, 0, header.salt)
                 if head is None or head.seq != seq + 1 or row.start != offset or head.end != len(stored):
                     raise damaged(segment, offset, f"there is no whole frame {seq + 1}")
-                play_frame(replay, stored, 0, head, header, self._keys, row.start)
+                play_batch(replay, stored, 0, head, header, self._keys, row.start)
                 self.result.frames += 1
                 offset, seq = row.start + len(stored), head.seq
         if segment == self._shard.segment and header.key.is_plain and not self._keys:

@@ -17,7 +17,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from leveret.clock import ticks_us
 from leveret.core.errors import InvalidArgument, JournalFailed
-from leveret.storage.journal.postgres.prepared import Connection, Prepared, Value
+from leveret.storage.journal.postgres.prepared import Connection, PreparedStatement, Value
 from leveret.storage.journal.postgres.table import Unknown
 from leveret.storage.journal.postgres_figures import FIGURES
 
@@ -69,7 +69,7 @@ def conninfo(url: str) -> str:
         raise InvalidArgument(f"the URL of the store cannot be read: {what}") from None
 
 
-class Session:
+class PostgresSession:
     """One connection, for one statement at a time."""
 
     def __init__(self, url: str, timeout_ms: int) -> None:
@@ -81,7 +81,7 @@ class Session:
         self._lost = False
         self._warning: str | None = None
         self._began_us = 0
-        self._prepared: Prepared | None = None
+        self._prepared: PreparedStatement | None = None
         self._repeats = 0
 
     def run(self, statement: str, values: Values | None = None) -> Result:
@@ -92,12 +92,12 @@ class Session:
         """Do one statement in a transaction of its own, mostly the same as the last time; how many rows it gives."""
         return self._done(lambda connection: self._repeated(connection, statement, types).run(values))
 
-    def _repeated(self, connection: Connection, statement: str, types: Sequence[int]) -> Prepared:
+    def _repeated(self, connection: Connection, statement: str, types: Sequence[int]) -> PreparedStatement:
         """The statement, prepared; the one before it is forgotten."""
         last = self._prepared
         if last is None or last.text != statement:
             self._repeats += 1
-            self._prepared = Prepared(connection, f"leveret_{self._repeats}", statement, types)
+            self._prepared = PreparedStatement(connection, f"leveret_{self._repeats}", statement, types)
             if last is not None:
                 connection.execute(f"deallocate {last.name}".encode())
         assert self._prepared is not None, "it is prepared by now"
@@ -119,7 +119,7 @@ class Session:
             return self._certain(work)
 
     def _certain(self, work: Callable[[Connection], Answer]) -> Answer:
-        """Do something on the connection; give it up unless there is no doubt that it was done."""
+        """Do something on the connection; give it up unless it was certainly done."""
         self._warning = None
         try:
             answer = work(self._connected())

@@ -24,7 +24,7 @@ from leveret.core.errors import Fenced, JournalFailed, StoreUnreachable
 from leveret.storage.journal.postgres import streams
 from leveret.storage.journal.postgres.blobs import blob_table, create_blobs
 from leveret.storage.journal.postgres.rows import tables
-from leveret.storage.journal.postgres.session import Run, Session, Values
+from leveret.storage.journal.postgres.session import PostgresSession, Run, Values
 from leveret.storage.journal.postgres.statements import (
     ADD,
     CREATE_CHECKPOINT,
@@ -84,8 +84,8 @@ class ShardCopy:
 
     def __init__(self, source: str, target: str, shard: int, owner: str, epoch: int) -> None:
         """Copy from one URL to another, as the owner at an epoch; nothing is done yet."""
-        self._source = Session(source, UPKEEP_TIMEOUT_MS)
-        self._target = Session(target, UPKEEP_TIMEOUT_MS)
+        self._source = PostgresSession(source, UPKEEP_TIMEOUT_MS)
+        self._target = PostgresSession(target, UPKEEP_TIMEOUT_MS)
         self._shard = shard
         self._owner = owner
         self._values: Values = {"shard": Int8(shard), "epoch": Int8(epoch)}
@@ -298,7 +298,7 @@ class ShardCopy:
 
 def sweep(url: str, shard: int, owner: str, epoch: int) -> None:
     """Remove the tables of a shard that is elsewhere now; Fenced: there is a newer owner, whose business it is."""
-    session = Session(url, UPKEEP_TIMEOUT_MS)
+    session = PostgresSession(url, UPKEEP_TIMEOUT_MS)
     values: Values = {"shard": Int8(shard), "epoch": Int8(epoch)}
     try:
         done(session, lambda run: take(run, values, owner))
@@ -308,7 +308,7 @@ def sweep(url: str, shard: int, owner: str, epoch: int) -> None:
         session.close()
 
 
-def done(session: Session, work: Callable[[Run], Answer]) -> Answer:
+def done(session: PostgresSession, work: Callable[[Run], Answer]) -> Answer:
     """Do something in a transaction; a caller that does not know the outcome begins anew with another epoch."""
     try:
         return session.transact(work)
@@ -333,7 +333,7 @@ def overtaken() -> Fenced:
     return Fenced("the shard has another owner by now: move it again")
 
 
-def empty(session: Session, shard: int, values: Values) -> None:
+def empty(session: PostgresSession, shard: int, values: Values) -> None:
     """Remove all tables of a shard, and leave its row."""
     kinds = ("segment", "checkpoint", "stream")
     for pattern in (*(f"leveret_{kind}_{shard}_%" for kind in kinds), blob_table(shard)):
@@ -346,7 +346,7 @@ def empty(session: Session, shard: int, values: Values) -> None:
     done(session, forget)
 
 
-def drop(session: Session, names: list[str], values: Values) -> None:
+def drop(session: PostgresSession, names: list[str], values: Values) -> None:
     """Drop tables, some at a time, each time as the owner of their shard."""
     for first in range(0, len(names), DROPS_MAX):
         some = names[first : first + DROPS_MAX]

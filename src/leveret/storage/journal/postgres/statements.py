@@ -1,13 +1,13 @@
 """One shard of a store in PostgreSQL: the tables and the statements.
 
     leveret_shard                       | id | epoch | owner | segment | oldest | checkpoint | meta |
-    leveret_segment_<shard>_<number>    | start | seq | epoch | data |      a row for the header, one for each frame
+    leveret_segment_<shard>_<number>    | start | seq | epoch | data |      a row for the header, one for each batch
     leveret_checkpoint_<shard>_<epoch>_<seq>   | part | data |
 
-Rows are keyed by where they begin in their segment: that finds the frame of a record, orders them for a replay, and
-bounds by bytes what is fetched at once. A segment and a checkpoint each have a table: dropping it costs the same
-however much is in it, and leaves nothing for vacuum. The header of a segment has the number of the frame before it, so
-that the last row always tells where the log ends.
+Rows are keyed by where they begin in their segment: that finds the commit batch of a record, orders them for a replay,
+and bounds by bytes what is fetched at once. A segment and a checkpoint each have a table: dropping it costs the same
+however much is in it, and leaves nothing for vacuum. The header of a segment has the number of the commit batch before
+it, so that the last row always tells where the log ends.
 
 An append locks the row of the shard against a takeover, and changes nothing there. If it counted there, each would
 leave a dead version of that row, and while another transaction is open for long (a backup) none of them can be
@@ -28,9 +28,9 @@ from leveret.storage.journal.files.meta import parse_meta
 from leveret.storage.journal.postgres import streams
 from leveret.storage.journal.postgres.rows import READ_TIMEOUT_MS, UNCOMPRESSED, drop_soon, end, tables, window
 from leveret.storage.journal.postgres.rows import parts as in_rows
-from leveret.storage.journal.postgres.session import Run, Session, Values
-from leveret.storage.journal.postgres.stream_table import Piece
-from leveret.storage.journal.postgres.table import FIRST_START, Row, Shard, Unknown
+from leveret.storage.journal.postgres.session import PostgresSession, Run, Values
+from leveret.storage.journal.postgres.stream_table import SegmentAppend
+from leveret.storage.journal.postgres.table import FIRST_START, SegmentRow, ShardRow, Unknown
 
 SHARDS_MAX = 1 << 15
 UPKEEP_TIMEOUT_MS = 20_000
@@ -86,7 +86,7 @@ LAST = "select seq from {table} where start >= %(start)s order by start desc lim
 ROWS = """
     select start, seq, data from {table}
     where start >= greatest(%(start)s, 1) and start < %(start)s + %(size)s order by start"""
-FRAME = "select start, seq, data from {table} where start <= %(start)s order by start desc limit 1"
+BATCH = "select start, seq, data from {table} where start <= %(start)s order by start desc limit 1"
 SAVE = "update leveret_shard set checkpoint = %(name)s where id = %(shard)s and epoch = %(epoch)s"
 META = "update leveret_shard set meta = %(meta)s where id = %(shard)s and epoch = %(epoch)s"
 REMOVE = """
@@ -105,14 +105,14 @@ class PostgresTable:
             raise ValueError(f"shards are 0 to {SHARDS_MAX - 1}")
         self._shard = shard
         self._epoch = 0
-        self._append_to = 0, ""  # the segment of the last frame, and the statement
-        self._log = Session(url, 0)
-        self._reading = Session(url, READ_TIMEOUT_MS)
-        self._upkeep = Session(url, UPKEEP_TIMEOUT_MS)
+        self._append_to = 0, ""  # the segment of the last commit batch, and the statement
+        self._log = PostgresSession(url, 0)
+        self._reading = PostgresSession(url, READ_TIMEOUT_MS)
+        self._upkeep = PostgresSession(url, UPKEEP_TIMEOUT_MS)
         self._dropping: list[str] = []
         """Tables that are not needed any more."""
 
-    def takeover(self, epoch: int | None, owner: str, meta: str) -> Shard | None:
+    def takeover(self, epoch: int | None, owner: str, meta: str) -> ShardRow | None:
         """See Table."""
         self._log.transact(create)
         if epoch is None:
@@ -130,24 +130,24 @@ class PostgresTable:
         self._sweep(shard)
         return shard
 
-    def barrier(self) -> Shard | None:
+    def barrier(self) -> ShardRow | None:
         """See Table."""
         return self._log.transact(lambda run: self._changed(run, BARRIER, self._values()))
 
-    def shard(self) -> Shard:
+    def shard(self) -> ShardRow:
         """See Table."""
         # Not on the connection of the log: a store under load would hardly ever find it free.
         rows = self._reading.run(LOOK, self._values())[1]
         if not rows:
             raise JournalFailed(f"shard {self._shard} has no row in leveret_shard any more: restore a backup")
-        return Shard(*rows[0])
+        return ShardRow(*rows[0])
 
-    def _changed(self, run: Run, statement: str, values: Values) -> Shard | None:
+    def _changed(self, run: Run, statement: str, values: Values) -> ShardRow | None:
         """The row that a change gives, with the end of the log: until the change is done no append is possible."""
         rows = run(statement, values)[1]
         if not rows:
             return None
-        shard = Shard(*rows[0])
+        shard = ShardRow(*rows[0])
         if not shard.segment:
             return shard._replace(last_seq=0)
         last = run(LAST.format(table=self._segment(shard.segment)), {"start": Int8(FIRST_START)})[1]
@@ -157,11 +157,11 @@ class PostgresTable:
         """See Table."""
         return self._log.run(META, self._values(meta=meta))[0] == 1
 
-    def begin(self, row: Row) -> bool:
+    def begin(self, row: SegmentRow) -> bool:
         """See Table."""
         return self._log.transact(lambda run: self._begin(run, row))
 
-    def _begin(self, run: Run, row: Row) -> bool:
+    def _begin(self, run: Run, row: SegmentRow) -> bool:
         """See begin: the row of the shard first, which all others have to wait for."""
         if run(BEGIN, self._values(segment=Int8(row.segment)))[0] == 0:
             return False
@@ -171,7 +171,7 @@ class PostgresTable:
         run(HEADER.format(table=table), self._values(seq=Int8(row.seq), data=row.data))
         return True
 
-    def append(self, row: Row) -> bool:
+    def append(self, row: SegmentRow) -> bool:
         """See Table."""
         if not row.beside:
             return self._append_alone(row)
@@ -180,45 +180,47 @@ class PostgresTable:
             return self._append(self._log.run, row, pieces)
         return self._log.transact(lambda run: self._append_all(run, row))
 
-    def _append_alone(self, row: Row) -> bool:
-        """Append a frame, which is what most of them are."""
+    def _append_alone(self, row: SegmentRow) -> bool:
+        """Append a commit batch, which is what most of them are."""
         if self._append_to[0] != row.segment:
             self._append_to = row.segment, APPEND.format(table=self._segment(row.segment), beside="", **BY_NUMBER)
         numbers = [number.to_bytes(8, "big") for number in (self._shard, self._epoch, row.start, row.seq)]
         return self._log.repeat(self._append_to[1], TYPES, [*numbers, row.data]) == 1
 
-    def _append(self, run: Run, row: Row, pieces: Sequence[Piece]) -> bool:
-        """Append a frame, and pieces of streams with it, in one statement."""
+    def _append(self, run: Run, row: SegmentRow, pieces: Sequence[SegmentAppend]) -> bool:
+        """Append a commit batch, and pieces of streams with it, in one statement."""
         beside, values = streams.puts(self._shard, pieces)
-        frame = self._values(start=Int8(row.start), seq=Int8(row.seq), data=row.data)
+        batch = self._values(start=Int8(row.start), seq=Int8(row.seq), data=row.data)
         statement = APPEND.format(table=self._segment(row.segment), beside=beside, **BY_NAME)
-        return run(statement, {**frame, **values})[0] == 1
+        return run(statement, {**batch, **values})[0] == 1
 
-    def _append_all(self, run: Run, row: Row) -> bool:
-        """Append a frame, which keeps others from taking over until the rest is done."""
+    def _append_all(self, run: Run, row: SegmentRow) -> bool:
+        """Append a commit batch, which keeps others from taking over until the rest is done."""
         if not self._append(run, row, ()):
             return False
         streams.store(run, self._shard, row.beside)
         return True
 
-    def rows(self, segment: int, start: int, size: int) -> list[Row]:
+    def rows(self, segment: int, start: int, size: int) -> list[SegmentRow]:
         """See Table."""
         values = {"start": Int8(start), "size": Int8(size)}
-        return [Row(segment, *row) for row in self._reading.run(ROWS.format(table=self._segment(segment)), values)[1]]
+        return [
+            SegmentRow(segment, *row) for row in self._reading.run(ROWS.format(table=self._segment(segment)), values)[1]
+        ]
 
     def header(self, segment: int) -> bytes | None:
         """See Table."""
-        row = self.frame(segment, FIRST_START)
+        row = self.batch(segment, FIRST_START)
         return None if row is None else bytes(row.data)
 
     def window(self, segment: int, offset: int, size: int) -> tuple[int, bytes]:
         """See Table."""
         return offset, window(self._reading.run, self._segment(segment), offset, size)
 
-    def frame(self, segment: int, offset: int) -> Row | None:
+    def batch(self, segment: int, offset: int) -> SegmentRow | None:
         """See Table."""
-        rows = self._reading.run(FRAME.format(table=self._segment(segment)), {"start": Int8(offset)})[1]
-        return Row(segment, *rows[0]) if rows else None
+        rows = self._reading.run(BATCH.format(table=self._segment(segment)), {"start": Int8(offset)})[1]
+        return SegmentRow(segment, *rows[0]) if rows else None
 
     def end(self, segment: int) -> int:
         """See Table."""
@@ -285,7 +287,7 @@ class PostgresTable:
         """The tables with names like a pattern, in which an underscore stands for itself."""
         return tables(self._reading.run, pattern)
 
-    def _sweep(self, shard: Shard) -> None:
+    def _sweep(self, shard: ShardRow) -> None:
         """Remove tables that a process left behind which died before it had dropped them."""
         segments = self._tables(f"leveret_segment_{self._shard}_%")
         self._dropping = [name for name in segments if int(name.rpartition("_")[2]) < shard.oldest]

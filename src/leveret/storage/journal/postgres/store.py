@@ -4,9 +4,9 @@
     state = ...the broker, which appends to the journal...
     store = TableStore(table, journal, state, threading.Lock(), clock, options)
 
-The journal is the one that files have: it fills frames and knows the place of every record. A segment has the same
-bytes in a table as in a file, a row for its header and one for each frame, so that checkpoints, compaction, archives
-and everything that reads them are the same as well.
+The journal is the one that files have: it fills commit batches and knows the place of every record. A segment has the
+same bytes in a table as in a file, a row for its header and one for each commit batch, so that checkpoints,
+compaction, archives and everything that reads them are the same as well.
 """
 
 import os
@@ -20,26 +20,26 @@ from functools import partial
 
 from leveret.clock import US_PER_S, ticks_us
 from leveret.core.errors import InvalidArgument, JournalError, JournalFailed, StoreUnreachable
-from leveret.core.ports import State
+from leveret.core.ports import JournaledState
 from leveret.storage.encryption import KeyRef
 from leveret.storage.journal.checkpoint import Checkpoint, packed_checkpoint
 from leveret.storage.journal.commit import Lock, stop_process
 from leveret.storage.journal.compaction import Names, archive_bytes
 from leveret.storage.journal.files.meta import Meta, new_meta, packed_meta, parse_meta
-from leveret.storage.journal.files.recovery import Recovered, play_bytes
+from leveret.storage.journal.files.recovery import RecoveredJournal, play_bytes
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.options import JournalOptions
 from leveret.storage.journal.postgres.bounded_reads import Questions, asked
 from leveret.storage.journal.postgres.reader import TableReader
 from leveret.storage.journal.postgres.recovery import TableRecovery
 from leveret.storage.journal.postgres.stream_table import Beside
-from leveret.storage.journal.postgres.table import Shard, Table, Unknown
+from leveret.storage.journal.postgres.table import ShardRow, ShardTable, Unknown
 from leveret.storage.journal.postgres.writer import RETRY_S, RETRY_S_MAX, TableWriter, fenced
 from leveret.storage.journal.replay import Mentions
 from leveret.storage.journal.store import COPIED_BYTES, Archiver, Store
 
 ROW_BYTES_MAX = 256 << 20
-"""Of a frame: PostgreSQL holds no value of a GiB, and copies one several times on its way."""
+"""Of a commit batch: PostgreSQL holds no value of a GiB, and copies one several times on its way."""
 OPEN_PATIENCE_S = 5.0
 CLOSE_PATIENCE_S = 10.0
 """How long a store that is opened or closed waits for a database that does not answer."""
@@ -51,7 +51,7 @@ def owner_name() -> str:
 
 
 @dataclass(frozen=True)
-class Claim:
+class Takeover:
     """Who takes over a shard, and at which epoch; None: at the next one."""
 
     owner: str
@@ -65,14 +65,14 @@ class TableStore(Store):
 
     def __init__(
         self,
-        table: Table,
+        table: ShardTable,
         journal: FileJournal,
-        state: State,
+        state: JournaledState,
         lock: Lock,
         clock: Callable[[], int],
         options: JournalOptions,
         *,
-        claim: Claim | None = None,
+        claim: Takeover | None = None,
         threaded: bool = True,
         on_failure: Callable[[JournalFailed], None] = stop_process,
         on_durable: Callable[[int], None] | None = None,
@@ -90,7 +90,7 @@ class TableStore(Store):
         self._impatience: threading.Timer | None = None
         journal.frame_bytes_max = ROW_BYTES_MAX
         try:
-            shard = self._take(claim or Claim(owner_name()), packed_meta(new_meta(clock())), pause)
+            shard = self._take(claim or Takeover(owner_name()), packed_meta(new_meta(clock())), pause)
             self.epoch = shard.epoch
             self.meta = replace(parse_meta(shard.meta), oldest=shard.oldest)
             self._check_keys()
@@ -103,7 +103,7 @@ class TableStore(Store):
 
     @property
     def trouble(self) -> str | None:
-        """Why the last frame is not written yet, while attempts go on."""
+        """Why the last commit batch is not written yet, while attempts go on."""
         return self._writer.trouble
 
     def _segment_key(self, segment: int) -> KeyRef:
@@ -121,7 +121,7 @@ class TableStore(Store):
         self.questions.hurry()
 
     def store_beside(self, beside: Beside) -> None:
-        """Store the changes of another part in the transactions of frames from now on."""
+        """Store the changes of another part in the transactions of commit batches from now on."""
         self._writer.beside = beside
 
     def housekeep(self) -> bool:
@@ -184,7 +184,7 @@ class TableStore(Store):
         self._writer.give_up()
         super().abandon()
 
-    def _take(self, claim: Claim, meta: str, pause: Callable[[float], object] | None) -> Shard:
+    def _take(self, claim: Takeover, meta: str, pause: Callable[[float], object] | None) -> ShardRow:
         """Take over the shard; try again while the database does not answer, but not for long.
 
         Attempts take their time, too: other nodes, which may reach it, try only when this one gives up.
@@ -203,7 +203,7 @@ class TableStore(Store):
                     raise self._writer.fenced()
                 return shard
 
-    def _recovered(self, shard: Shard, clock: Callable[[], int]) -> Recovered:
+    def _recovered(self, shard: ShardRow, clock: Callable[[], int]) -> RecoveredJournal:
         """Recover; what looks like damage may be what a newer owner has done meanwhile."""
         try:
             return self._recover(shard, clock)
@@ -213,7 +213,7 @@ class TableStore(Store):
                 raise fenced(now) from None
             raise
 
-    def _recover(self, shard: Shard, clock: Callable[[], int]) -> Recovered:
+    def _recover(self, shard: ShardRow, clock: Callable[[], int]) -> RecoveredJournal:
         """Bring the state up to what the table holds; prepare the end of the log."""
         began_ms = clock()
         found = TableRecovery(self._table, self._reader, self.state, self.options.keys, shard).run()

@@ -2,12 +2,12 @@
 
     SegmentKey                      which segment of which partition of which stream
     Piece, NewIndex, Removal        what can happen to one; StreamChange is any of them
-    Beside                          what has such changes for the transaction of the next frame
+    Beside                          what has such changes for the transaction of the next commit batch
     StreamTable                     everything else: looking, reading, and removing what is not needed
 
-Changes are stored in the transaction that appends a frame (`Row.beside`), in their order, all of them or none. So they
-are fenced as frames are, their outcome is known when that of the frame is, and no crash comes between them.
-PostgresStreams of leveret.storage.journal.postgres.streams is the real one.
+Changes are stored in the transaction that appends a commit batch (`Row.beside`), in their order, all of them or none.
+So they are fenced as commit batches are, their outcome is known when that of the commit batch is, and no crash comes
+between them. PostgresStreams of leveret.storage.journal.postgres.streams is the real one.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class SegmentKey(NamedTuple):
     base: int
 
 
-class Piece(NamedTuple):
+class SegmentAppend(NamedTuple):
     """More bytes of a segment; one that starts at 0 begins it."""
 
     segment: SegmentKey
@@ -45,7 +45,7 @@ class Removal(NamedTuple):
     segment: SegmentKey
 
 
-StreamChange = Piece | NewIndex | Removal
+StreamChange = SegmentAppend | NewIndex | Removal
 
 
 class StoredSegment(NamedTuple):
@@ -57,13 +57,13 @@ class StoredSegment(NamedTuple):
 
 
 class Beside(Protocol):
-    """What is stored together with frames. One caller at a time."""
+    """What is stored together with commit batches. One caller at a time."""
 
     def take(self) -> Sequence[StreamChange]:
-        """The changes for the next frame; the same ones again until they are stored."""
+        """The changes for the next commit batch; the same ones again until they are stored."""
 
     def stored(self) -> None:
-        """The frame is durable, and what was taken with it."""
+        """The commit batch is durable, and what was taken with it."""
 
 
 class StreamTable(Protocol):

@@ -4,7 +4,7 @@
     leveret_stream_<shard>_<stream>_<partition>_<base>      | start | data |    the bytes of one segment
 
 A segment is in its stream for as long as it has a row in the first table; that row has the index, too. Retention takes
-the row away in the transaction of a frame, which must not wait. The table of the segment goes later: dropping it
+the row away in the transaction of a commit batch, which must not wait. The table of the segment goes later: dropping it
 waits for its readers, a backup for example.
 """
 
@@ -23,11 +23,11 @@ from leveret.storage.journal.postgres.rows import (
     tables,
     window,
 )
-from leveret.storage.journal.postgres.session import Run, Session, Values
+from leveret.storage.journal.postgres.session import PostgresSession, Run, Values
 from leveret.storage.journal.postgres.stream_table import (
     NewIndex,
-    Piece,
     Removal,
+    SegmentAppend,
     SegmentKey,
     StoredSegment,
     StreamChange,
@@ -47,7 +47,7 @@ ADD = "insert into leveret_stream values (%(shard)s, %(stream)s, %(partition)s, 
 CREATE_SEGMENT = ("create table {table} (start bigint primary key, data bytea not null)", UNCOMPRESSED)
 PUT = "insert into {table} values (%(start)s, %(data)b)"
 PUT_BESIDE = ",\n    put_{0} as (insert into {table} select %(start_{0})s, %(data_{0})b from frame)"
-"""Of a statement that has appended a frame."""
+"""Of a statement that has appended a commit batch."""
 SET_INDEX = f"update leveret_stream set index = %(data)b where {OF_SEGMENT}"
 REMOVE = f"delete from leveret_stream where {OF_SEGMENT}"
 INDEX = f"select index from leveret_stream where {OF_SEGMENT}"
@@ -68,14 +68,18 @@ def values_of(shard: int, segment: SegmentKey, **values: object) -> Values:
     return {"shard": Int8(shard), **key, **values}
 
 
-def plain(changes: Sequence[StreamChange]) -> list[Piece] | None:
+def plain(changes: Sequence[StreamChange]) -> list[SegmentAppend] | None:
     """The changes, if they are nothing but pieces that fit into a row each, of segments that were begun before."""
-    pieces = [each for each in changes if isinstance(each, Piece) and each.start and len(each.data) <= PART_BYTES]
+    pieces = [
+        each for each in changes if isinstance(each, SegmentAppend) and each.start and len(each.data) <= PART_BYTES
+    ]
     return pieces if len(pieces) == len(changes) <= PUTS_MAX else None
 
 
-def puts(shard: int, pieces: Sequence[Piece]) -> tuple[str, Values]:
-    """What to add to the statement of a frame, and its values: it is done with one answer, as a frame alone is."""
+def puts(shard: int, pieces: Sequence[SegmentAppend]) -> tuple[str, Values]:
+    """What to add to the statement of a commit batch, and its values: it is done with one answer, as a commit batch
+    alone is.
+    """
     text, values = "", Values()
     for number, piece in enumerate(pieces):
         text += PUT_BESIDE.format(number, table=table_of(shard, piece.segment))
@@ -89,7 +93,7 @@ def store(run: Run, shard: int, changes: Sequence[StreamChange]) -> None:
         STORE[type(change)](run, shard, change)
 
 
-def _put(run: Run, shard: int, piece: Piece) -> None:
+def _put(run: Run, shard: int, piece: SegmentAppend) -> None:
     """Add rows to the table of a segment; the first one makes it."""
     table = table_of(shard, piece.segment)
     if piece.start == 0:
@@ -111,7 +115,7 @@ def _remove(run: Run, shard: int, change: Removal) -> None:
 
 
 STORE: dict[type[StreamChange], Callable[[Run, int, Any], None]] = {
-    Piece: _put,
+    SegmentAppend: _put,
     NewIndex: _set_index,
     Removal: _remove,
 }
@@ -127,7 +131,7 @@ class PostgresStreams:
         """Use the tables of a shard that was taken over at this epoch."""
         self._shard = shard
         self._epoch = epoch
-        self._session = Session(url, READ_TIMEOUT_MS)
+        self._session = PostgresSession(url, READ_TIMEOUT_MS)
         self._active = False
 
     def segments(self) -> list[StoredSegment]:

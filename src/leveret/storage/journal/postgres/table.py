@@ -1,14 +1,15 @@
 """The table port: one shard of a store in PostgreSQL, as its journal uses it.
 
     Table       the statements; each is done as a whole or not at all
-    Row         one frame of the log, or the header of a segment: the bytes that lie in a segment file at `start`
+    Row         one commit batch of the log, or the header of a segment: the bytes that lie in a segment file at `start`
     Shard       what the row of a shard says: who owns it, and where its log ends
     Unknown     raised by every statement that may have been done, or not
 
 A node that opens a shard takes it over at an epoch that is higher than any before. A statement that changes something
 names the epoch that was taken and does nothing (None or False) when the shard has a newer one: its caller is fenced,
-and nothing that it does has an effect any more. An append also names the number of its frame, which must be the next;
-one that was sent and not answered may land at any later time, so False may also mean that it has: `barrier` tells.
+and nothing that it does has an effect any more. An append also names the number of its commit batch, which must be the
+next; one that was sent and not answered may land at any later time, so False may also mean that it has: `barrier`
+tells.
 
 A statement that returns was done, and is durable wherever PostgreSQL was told to keep its commits. After Unknown a
 caller asks `barrier`: it is a change itself, so when it returns, all that it tells is durable as well. It waits for
@@ -42,13 +43,13 @@ class Unknown(Exception):
         self.no_room = no_room
 
 
-class Shard(NamedTuple):
+class ShardRow(NamedTuple):
     """The row of a shard."""
 
     epoch: int
     owner: str
     last_seq: int
-    """The frame that was appended last, as `takeover` and `barrier` tell it."""
+    """The commit batch that was appended last, as `takeover` and `barrier` tell it."""
     segment: int
     """The segment that was begun last; 0: none yet."""
     oldest: int
@@ -59,44 +60,44 @@ class Shard(NamedTuple):
     """What is true of the broker in this shard, as JSON (leveret.storage.journal.files.meta)."""
 
 
-class Row(NamedTuple):
-    """A piece of a segment: its header at FIRST_START, or one frame."""
+class SegmentRow(NamedTuple):
+    """A piece of a segment: its header at FIRST_START, or one commit batch."""
 
     segment: int
     start: int
     seq: int
-    """The number of the frame; of a header, that of the frame before it."""
+    """The number of the commit batch; of a header, that of the commit batch before it."""
     data: Bytes
     beside: Sequence[StreamChange] = ()
-    """What is stored in the transaction of a frame; empty when it is read."""
+    """What is stored in the transaction of a commit batch; empty when it is read."""
 
 
-class Table(Protocol):
+class ShardTable(Protocol):
     """The statements on one shard. All of them raise Unknown; see above."""
 
-    def takeover(self, epoch: int | None, owner: str, meta: str) -> Shard | None:
+    def takeover(self, epoch: int | None, owner: str, meta: str) -> ShardRow | None:
         """Own the shard at an epoch, or at the next one; None: there is a newer owner.
 
         The shard is made if need be, with `meta`. The same owner may take the same epoch again.
         """
 
-    def barrier(self) -> Shard | None:
+    def barrier(self) -> ShardRow | None:
         """The row of the shard after all that was done to it so far; None: fenced."""
 
-    def shard(self) -> Shard:
+    def shard(self) -> ShardRow:
         """The row of the shard, whichever node owns it; without the end of its log."""
 
     def set_meta(self, meta: str) -> bool:
         """Let other facts be true of the broker in this shard; False: fenced."""
 
-    def begin(self, row: Row) -> bool:
+    def begin(self, row: SegmentRow) -> bool:
         """Begin the next segment with its header; False: fenced, or it is there already."""
 
-    def append(self, row: Row) -> bool:
-        """Append the next frame to a segment that was begun; False: fenced, or it is there already."""
+    def append(self, row: SegmentRow) -> bool:
+        """Append the next commit batch to a segment that was begun; False: fenced, or it is there already."""
 
-    def rows(self, segment: int, start: int, size: int) -> list[Row]:
-        """The frames that begin in a part of a segment, in their order."""
+    def rows(self, segment: int, start: int, size: int) -> list[SegmentRow]:
+        """The commit batches that begin in a part of a segment, in their order."""
 
     def header(self, segment: int) -> bytes | None:
         """The header of a segment, if there is one."""
@@ -104,14 +105,14 @@ class Table(Protocol):
     def window(self, segment: int, offset: int, size: int) -> tuple[int, bytes]:
         """At least `size` bytes from an offset on, if the segment has them, and the offset of the first."""
 
-    def frame(self, segment: int, offset: int) -> Row | None:
-        """The whole frame that holds an offset."""
+    def batch(self, segment: int, offset: int) -> SegmentRow | None:
+        """The whole commit batch that holds an offset."""
 
     def end(self, segment: int) -> int:
         """Where a segment ends."""
 
     def save(self, seq: int, parts: list[Bytes]) -> bool:
-        """Store the checkpoint after a frame and let it count, then remove the one before it; False: fenced."""
+        """Store the checkpoint after a commit batch and let it count, then remove the one before it; False: fenced."""
 
     def load(self, checkpoint: str) -> bytes:
         """The bytes of a checkpoint; none when it is gone."""

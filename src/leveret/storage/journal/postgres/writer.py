@@ -1,15 +1,15 @@
-"""Puts sealed frames into a table: the database side of a commit, one caller at a time.
+"""Puts sealed batches into a table: the database side of a commit, one caller at a time.
 
     append ---- done --------------------------------------------------------> confirmed
        '------- not done, or Unknown
-                   '--> barrier --- the log ends with this frame ------------> confirmed
-                          ^ |------ the log ends just before it -------------> the same frame once more
+                   '--> barrier --- the log ends with this commit batch ------------> confirmed
+                          ^ |------ the log ends just before it -------------> the same commit batch once more
                   Unknown --|------ there is a newer epoch ------------------> Fenced, for good
-                            '------ anything else: frames were lost ---------> JournalFailed
+                            '------ anything else: commit batches were lost ---------> JournalFailed
 
-A frame that was sent over a connection which is gone may still land, even behind the barrier: then the one that was
-sent again is not done, which the next barrier explains. There is never another frame under way, so none can land
-behind a gap. Nothing is confirmed while an outcome is unknown, however long that takes: publishers wait, or are
+A commit batch that was sent over a connection which is gone may still land, even behind the barrier: then the one that
+was sent again is not done, which the next barrier explains. There is never another commit batch under way, so none can
+land behind a gap. Nothing is confirmed while an outcome is unknown, however long that takes: publishers wait, or are
 refused when PostgreSQL has no room.
 """
 
@@ -21,13 +21,13 @@ from leveret.clock import ticks_us
 from leveret.core.errors import Fenced, JournalFailed
 from leveret.core.histogram import Histogram
 from leveret.storage.disk import Bytes
-from leveret.storage.encryption import Cipher, sealed_frame
+from leveret.storage.encryption import SegmentCipher, sealed_batch
 from leveret.storage.journal.files.segments import ENCRYPTED, SegmentHeader
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.options import JournalOptions
 from leveret.storage.journal.postgres.stream_table import Beside
-from leveret.storage.journal.postgres.table import FIRST_START, Row, Shard, Table, Unknown
-from leveret.storage.journal.records import Frame
+from leveret.storage.journal.postgres.table import FIRST_START, SegmentRow, ShardRow, ShardTable, Unknown
+from leveret.storage.journal.records import CommitBatch
 
 RETRY_S = 0.02
 RETRY_S_MAX = 1.0
@@ -42,7 +42,7 @@ class TableWriter:
 
     def __init__(
         self,
-        table: Table,
+        table: ShardTable,
         journal: FileJournal,
         options: JournalOptions,
         pause: Callable[[float], object] | None = None,
@@ -54,10 +54,10 @@ class TableWriter:
         self._gave_up = threading.Event()
         self._pause = pause or self._gave_up.wait
         self._salt = 0
-        self._cipher: Cipher | None = None
-        self._sealed: tuple[int, bytes] | None = None  # a frame that was encrypted and is not known to be stored
+        self._cipher: SegmentCipher | None = None
+        self._sealed: tuple[int, bytes] | None = None  # a commit batch that was encrypted and is not known to be stored
         self._beginning: SegmentHeader | None = None
-        self._in_doubt = False
+        self._outcome_unknown = False
         self.trouble: str | None = None
         self.beside: Beside | None = None
         self.syncs = self.sync_through = 0
@@ -65,33 +65,33 @@ class TableWriter:
         self.written = 0
         self.bytes_written = 0
         self.sync_us = Histogram()
-        self.frame_entries = Histogram()
+        self.batch_entries = Histogram()
 
     def resume(self, segment: int, salt: int, last_seq: int) -> None:
-        """Go on behind the last frame; segment 0 means that the next frame begins a new one."""
+        """Go on behind the last commit batch; segment 0 means that the next commit batch begins a new one."""
         self.segment, self._salt, self.written = segment, salt, last_seq
 
-    def commit(self, frame: Frame) -> None:
-        """Write a frame, which is durable then."""
+    def commit(self, batch: CommitBatch) -> None:
+        """Write a commit batch, which is durable then."""
         began_us = ticks_us()
-        self.append(frame)
+        self.append(batch)
         self.sync_us.observe(ticks_us() - began_us)
-        if frame.entries:
-            self.frame_entries.observe(frame.entries)
+        if batch.entries:
+            self.batch_entries.observe(batch.entries)
 
-    def append(self, frame: Frame) -> None:
-        """Write a frame, with as many attempts as it takes.
+    def append(self, batch: CommitBatch) -> None:
+        """Write a commit batch, with as many attempts as it takes.
 
-        The writer may be interrupted (a signal handler raises in the main thread); the frame then comes again, and
-        its outcome is unknown.
+        The writer may be interrupted (a signal handler raises in the main thread); the commit batch then comes again,
+        and its outcome is unknown.
         """
-        if frame.seq <= self.written:
+        if batch.seq <= self.written:
             return
         wait_s = RETRY_S
-        while not self._attempt(frame):
+        while not self._attempt(batch):
             if self._gave_up.is_set():
                 raise JournalFailed(
-                    f"the store did not take frame {frame.seq}: {self.trouble}; what was not confirmed may be lost, "
+                    f"the store did not take frame {batch.seq}: {self.trouble}; what was not confirmed may be lost, "
                     "start again when PostgreSQL answers"
                 )
             self._pause(wait_s)
@@ -101,9 +101,9 @@ class TableWriter:
             self._journal.refuse_publishes(False)
         if self.beside is not None:
             self.beside.stored()
-        self.written, self._sealed = frame.seq, None
+        self.written, self._sealed = batch.seq, None
         self.syncs += 1
-        self.bytes_written += frame.plain_bytes
+        self.bytes_written += batch.plain_bytes
 
     def sync(self) -> None:
         """All that was written is durable."""
@@ -116,53 +116,53 @@ class TableWriter:
         return False
 
     def give_up(self) -> None:
-        """Make no further attempt at a frame that meets trouble; from any thread."""
+        """Make no further attempt at a commit batch that meets trouble; from any thread."""
         self._gave_up.set()
         self._table.cut()
 
-    def _attempt(self, frame: Frame) -> bool:
+    def _attempt(self, batch: CommitBatch) -> bool:
         """Try once; False when the outcome is not known."""
         try:
-            if not self._in_doubt or not self._has(frame):
-                self._put(frame)
+            if not self._outcome_unknown or not self._has(batch):
+                self._put(batch)
         except Unknown as unknown:
             self.trouble = str(unknown)
             if unknown.no_room:
                 self._journal.refuse_publishes(True)
             return False
-        self._in_doubt = False
+        self._outcome_unknown = False
         return True
 
-    def _has(self, frame: Frame) -> bool:
-        """Whether the table has a frame whose outcome was unknown."""
+    def _has(self, batch: CommitBatch) -> bool:
+        """Whether the table has a commit batch whose outcome was unknown."""
         found = self._table.barrier()
         if found is None:
             raise self.fenced()
         if self._beginning is not None and found.segment == self._beginning.segment:
             self._began(self._beginning)
-        if found.last_seq not in (frame.seq - 1, frame.seq):
+        if found.last_seq not in (batch.seq - 1, batch.seq):
             raise JournalFailed(
-                f"the store ends with frame {found.last_seq}, and {frame.seq - 1} was confirmed: PostgreSQL has lost "
+                f"the store ends with frame {found.last_seq}, and {batch.seq - 1} was confirmed: PostgreSQL has lost "
                 "what it had made durable; see that its standbys are synchronous, and start again"
             )
-        return found.last_seq == frame.seq
+        return found.last_seq == batch.seq
 
-    def _put(self, frame: Frame) -> None:
-        """Append a frame, to a new segment if it is the first there."""
-        self._in_doubt = True  # also when this is interrupted
-        if frame.segment != self.segment:
-            self._begin(frame)
+    def _put(self, batch: CommitBatch) -> None:
+        """Append a commit batch, to a new segment if it is the first there."""
+        self._outcome_unknown = True  # also when this is interrupted
+        if batch.segment != self.segment:
+            self._begin(batch)
         beside = () if self.beside is None else self.beside.take()
-        if not self._table.append(Row(frame.segment, frame.offset, frame.seq, self._bytes(frame), beside)):
+        if not self._table.append(SegmentRow(batch.segment, batch.offset, batch.seq, self._bytes(batch), beside)):
             raise Unknown("the frame was not appended: it is there already, or another owner has taken over")
 
-    def _begin(self, frame: Frame) -> None:
-        """Begin the segment that a frame is the first of; a second attempt has the same header."""
+    def _begin(self, batch: CommitBatch) -> None:
+        """Begin the segment that a commit batch is the first of; a second attempt has the same header."""
         header = self._beginning
-        if header is None or header.segment != frame.segment:
-            header = SegmentHeader(frame.segment, frame.seq, secrets.randbits(32), self._keys.new_key())
+        if header is None or header.segment != batch.segment:
+            header = SegmentHeader(batch.segment, batch.seq, secrets.randbits(32), self._keys.new_key())
             self._beginning = header
-        if not self._table.begin(Row(header.segment, FIRST_START, header.first_seq - 1, header.pack())):
+        if not self._table.begin(SegmentRow(header.segment, FIRST_START, header.first_seq - 1, header.pack())):
             raise Unknown("the segment was not begun: it is there already, or another owner has taken over")
         self._began(header)
 
@@ -172,14 +172,16 @@ class TableWriter:
         self.segment, self._salt = header.segment, header.salt
         self._beginning = None
 
-    def _bytes(self, frame: Frame) -> Bytes:
-        """A frame as it lies in a segment; one that comes again is not encrypted again: its nonce is used once."""
-        if self._sealed is not None and self._sealed[0] == frame.seq:
+    def _bytes(self, batch: CommitBatch) -> Bytes:
+        """A commit batch as it lies in a segment; one that comes again is not encrypted again: its nonce is used
+        once.
+        """
+        if self._sealed is not None and self._sealed[0] == batch.seq:
             return self._sealed[1]
-        frame.finish(self._salt, 0 if self._cipher is None else ENCRYPTED, self.written)
+        batch.finish(self._salt, 0 if self._cipher is None else ENCRYPTED, self.written)
         if self._cipher is None:
-            return frame.checked()
-        self._sealed = frame.seq, sealed_frame(self._cipher, self._salt, frame)
+            return batch.checked()
+        self._sealed = batch.seq, sealed_batch(self._cipher, self._salt, batch)
         return self._sealed[1]
 
     def fenced(self) -> Fenced:
@@ -190,7 +192,7 @@ class TableWriter:
             return fenced(None)
 
 
-def fenced(shard: Shard | None) -> Fenced:
+def fenced(shard: ShardRow | None) -> Fenced:
     """The error that says who has taken over."""
     who = "another process" if shard is None else f"{shard.owner} (epoch {shard.epoch})"
     return Fenced(f"{who} has taken over this store: this one stops; run one server on a store")

@@ -6,7 +6,7 @@ Anything else that is not as it was written is damage.
 
 from leveret.core.errors import DamagedJournal
 from leveret.storage.disk import Disk
-from leveret.storage.encryption import Keys
+from leveret.storage.encryption import MasterKeys
 from leveret.storage.stream.files.segments import HEADER_BYTES, REMEDY, Segment, bases, parse_header, segment_name
 from leveret.storage.stream.index import Index, read_index
 from leveret.storage.stream.reader import SegmentFile
@@ -15,7 +15,7 @@ from leveret.storage.stream.reader import SegmentFile
 class LogFiles:
     """The files of one partition as they are now."""
 
-    def __init__(self, disk: Disk, keys: Keys) -> None:
+    def __init__(self, disk: Disk, keys: MasterKeys) -> None:
         """Look at the segments, and read what the last index does not speak of."""
         self.disk = disk
         self.keys = keys

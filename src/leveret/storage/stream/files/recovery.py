@@ -19,26 +19,26 @@ from itertools import pairwise
 
 from leveret.core.errors import DamagedJournal, PreconditionFailed
 from leveret.storage.disk import NO_ROOM, TEMPORARY, Disk, write_all
-from leveret.storage.encryption import Keys
-from leveret.storage.stream.blocks import Head, records_in
+from leveret.storage.encryption import MasterKeys
+from leveret.storage.stream.blocks import BlockHead, records_in
 from leveret.storage.stream.files.search import PIECE_BYTES, Blocks
 from leveret.storage.stream.files.segments import (
     HEADER_BYTES,
     REMEDY,
+    PartitionShare,
     Segment,
-    Share,
     bases,
     pack_header,
     parse_header,
     segment_name,
 )
-from leveret.storage.stream.index import SUFFIX, Index, Rows, index_name, read_index, write_index
+from leveret.storage.stream.index import SUFFIX, Index, IndexRows, index_name, read_index, write_index
 from leveret.storage.stream.producers import Producers
 from leveret.storage.stream.sealing import opened
 
 
 @dataclass
-class Recovered:
+class RecoveredStream:
     """What a directory holds."""
 
     segments: list[Segment] = field(default_factory=list)
@@ -51,10 +51,10 @@ class Recovered:
     """What a repair could not save."""
 
 
-class Scan:
+class SegmentScan:
     """Reads a segment block by block from a position on, and adds to its index what it finds."""
 
-    def __init__(self, disk: Disk, index: Index, keys: Keys) -> None:
+    def __init__(self, disk: Disk, index: Index, keys: MasterKeys) -> None:
         """Go on where the index ends."""
         self._disk = disk
         self._index = index
@@ -77,7 +77,7 @@ class Scan:
             self._disk.close(fd)
         return self._size - segment.size
 
-    def _note(self, data: bytes, head: Head) -> None:
+    def _note(self, data: bytes, head: BlockHead) -> None:
         """Take a block into the index."""
         producers = {}
         if head.names_producers:
@@ -92,11 +92,11 @@ class Scan:
             raise DamagedJournal(f"{segment.name} is damaged at offset {segment.size}: {REMEDY}")
 
 
-def recover(disk: Disk, share: Share, keys: Keys) -> Recovered:
+def recover(disk: Disk, share: PartitionShare, keys: MasterKeys) -> RecoveredStream:
     """Read what a directory holds, and leave a log that can be appended to."""
     _remove_leftovers(disk)
     found = bases(disk)
-    result = Recovered()
+    result = RecoveredStream()
     producers = Producers()
     for base, following in pairwise(found):
         index = _known(disk, base, producers, share, keys)
@@ -123,7 +123,7 @@ def _remove_leftovers(disk: Disk) -> None:
             disk.sync_dir()
 
 
-def _known(disk: Disk, base: int, producers: Producers, share: Share, keys: Keys) -> Index:
+def _known(disk: Disk, base: int, producers: Producers, share: PartitionShare, keys: MasterKeys) -> Index:
     """The index of a segment as far as it was written; an empty one when it is missing."""
     name = segment_name(base)
     fd = disk.open_read(name)
@@ -141,7 +141,7 @@ def _known(disk: Disk, base: int, producers: Producers, share: Share, keys: Keys
         )
     index = read_index(disk, base, keys)
     if index is None:
-        return Index(Segment(base, salt, base), Rows(), producers.copy())
+        return Index(Segment(base, salt, base), IndexRows(), producers.copy())
     if index.segment.salt != salt:
         raise DamagedJournal(f"{index_name(base)} is not the index of {name}: remove it, and it is made anew")
     if disk.size(name) < index.segment.size:
@@ -149,11 +149,11 @@ def _known(disk: Disk, base: int, producers: Producers, share: Share, keys: Keys
     return index
 
 
-def _check_sealed(disk: Disk, index: Index, following: int, keys: Keys) -> None:
+def _check_sealed(disk: Disk, index: Index, following: int, keys: MasterKeys) -> None:
     """Refuse a segment that does not reach to the next one."""
     segment = index.segment
     if segment.end < following:
-        Scan(disk, index, keys).run(last=False)
+        SegmentScan(disk, index, keys).run(last=False)
         write_index(disk, index, keys)
     if segment.end != following:
         raise DamagedJournal(
@@ -164,13 +164,13 @@ def _check_sealed(disk: Disk, index: Index, following: int, keys: Keys) -> None:
         _cut(disk, segment)
 
 
-def _recover_last(disk: Disk, index: Index, share: Share, keys: Keys, result: Recovered) -> None:
+def _recover_last(disk: Disk, index: Index, share: PartitionShare, keys: MasterKeys, result: RecoveredStream) -> None:
     """Read the end of the last segment again, and write it anew."""
     segment = index.segment
     durable = replace(segment)
     if index_name(segment.base) in disk.names():
         result.checkpoint_bytes = segment.size
-    result.torn_bytes = Scan(disk, index, keys).run(last=disk.tears)
+    result.torn_bytes = SegmentScan(disk, index, keys).run(last=disk.tears)
     result.read_again_bytes = segment.size - durable.size
     result.segments.append(segment)
     result.last = index
@@ -189,8 +189,8 @@ def _recover_last(disk: Disk, index: Index, share: Share, keys: Keys, result: Re
         return
     disk.rename(segment_name(durable.end) + TEMPORARY, segment_name(durable.end))
     disk.sync_dir()
-    moved = Index(Segment(durable.end, segment.salt, durable.end), Rows(), index.producers)
-    Scan(disk, moved, keys).run(last=False)
+    moved = Index(Segment(durable.end, segment.salt, durable.end), IndexRows(), index.producers)
+    SegmentScan(disk, moved, keys).run(last=False)
     result.last = moved
     result.segments[-1] = moved.segment
     if durable.end > durable.base:
@@ -199,7 +199,7 @@ def _recover_last(disk: Disk, index: Index, share: Share, keys: Keys, result: Re
         result.checkpoint_bytes = 0
 
 
-def _copy_end(disk: Disk, old: Segment, durable: Segment, share: Share) -> None:
+def _copy_end(disk: Disk, old: Segment, durable: Segment, share: PartitionShare) -> None:
     """Copy what the index does not speak of into a segment that has no name yet, durably."""
     source, target = disk.open_read(old.name), disk.open_append(segment_name(durable.end) + TEMPORARY)
     try:

@@ -15,20 +15,20 @@ from contextlib import suppress
 
 from leveret.core.errors import DamagedJournal
 from leveret.storage.disk import NO_ROOM, TEMPORARY, Disk, write_all
-from leveret.storage.encryption import Keys
+from leveret.storage.encryption import MasterKeys
 from leveret.storage.stream.files.search import Blocks
 from leveret.storage.stream.files.segments import HEADER_BYTES, REMEDY, Segment, pack_header, parse_header
-from leveret.storage.stream.index import Index, Rows, index_name, read_index, write_index
+from leveret.storage.stream.index import Index, IndexRows, index_name, read_index, write_index
 from leveret.storage.stream.producers import Producers
 from leveret.storage.stream.sealing import Sealer
 
 
-def written_anew(disk: Disk, segment: Segment, keys: Keys) -> Index:
+def written_anew(disk: Disk, segment: Segment, keys: MasterKeys) -> Index:
     """Step 1: a copy of a segment that the first key encrypts; nothing of it is left when that fails."""
     known = read_index(disk, segment.base, keys)
     # It speaks of all of the segment, as of every one but the last.
     producers = Producers() if known is None else known.producers
-    copy = Index(Segment(segment.base, secrets.randbits(32), segment.base), Rows(), producers)
+    copy = Index(Segment(segment.base, secrets.randbits(32), segment.base), IndexRows(), producers)
     try:
         _copy(disk, segment, copy, keys)
     except BaseException:
@@ -37,7 +37,7 @@ def written_anew(disk: Disk, segment: Segment, keys: Keys) -> Index:
     return copy
 
 
-def _copy(disk: Disk, segment: Segment, copy: Index, keys: Keys) -> None:
+def _copy(disk: Disk, segment: Segment, copy: Index, keys: MasterKeys) -> None:
     source, target = disk.open_read(segment.name), disk.open_append(segment.name + TEMPORARY)
     try:
         header = parse_header(disk.pread(source, HEADER_BYTES, 0), segment.base)
@@ -71,7 +71,7 @@ def take_place(disk: Disk, segment: Segment) -> None:
     disk.rename(segment.name + TEMPORARY, segment.name)
 
 
-def settle(disk: Disk, copy: Index, keys: Keys) -> None:
+def settle(disk: Disk, copy: Index, keys: MasterKeys) -> None:
     """The rest; without room for an index it is made when the stream is opened."""
     disk.sync_dir()
     try:

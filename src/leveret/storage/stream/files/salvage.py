@@ -9,10 +9,17 @@ import secrets
 
 from leveret.core.errors import DamagedJournal
 from leveret.storage.disk import TEMPORARY, Disk, write_all
-from leveret.storage.encryption import Keys
-from leveret.storage.stream.blocks import HEAD_BYTES, Head, block_bytes, lost_block, read_head
+from leveret.storage.encryption import MasterKeys
+from leveret.storage.stream.blocks import HEAD_BYTES, BlockHead, block_bytes, lost_block, read_head
 from leveret.storage.stream.files.search import Blocks, beginnings
-from leveret.storage.stream.files.segments import HEADER_BYTES, Share, bases, pack_header, parse_header, segment_name
+from leveret.storage.stream.files.segments import (
+    HEADER_BYTES,
+    PartitionShare,
+    bases,
+    pack_header,
+    parse_header,
+    segment_name,
+)
 from leveret.storage.stream.index import Index, index_name, read_index
 
 SALT_AT = 48
@@ -21,7 +28,7 @@ SALT_AT = 48
 COUNT_MAX = 0xFFFFFFFF  # of the records of a block
 
 
-def salvage(disk: Disk, share: Share, keys: Keys) -> int:
+def salvage(disk: Disk, share: PartitionShare, keys: MasterKeys) -> int:
     """Make a log of a directory that can be opened; give the number of records that were lost."""
     found = bases(disk)
     endings: list[int | None] = [*found[1:], None]
@@ -31,7 +38,7 @@ def salvage(disk: Disk, share: Share, keys: Keys) -> int:
     )
 
 
-def _index(disk: Disk, base: int, keys: Keys) -> Index | None:
+def _index(disk: Disk, base: int, keys: MasterKeys) -> Index | None:
     """The index of a segment; a damaged one goes, since it can be made anew."""
     try:
         return read_index(disk, base, keys)
@@ -56,7 +63,7 @@ class Repair:
         self._last_ms = 0
         self.lost = 0
 
-    def run(self, share: Share) -> int:
+    def run(self, share: PartitionShare) -> int:
         """Write it anew if it is damaged; give the number of records that were lost."""
         fd = self._disk.open_read(self._name)
         try:
@@ -92,7 +99,7 @@ class Repair:
                 return salt
         return secrets.randbits(32)
 
-    def _rewrite(self, fd: int, salt: int, share: Share) -> None:
+    def _rewrite(self, fd: int, salt: int, share: PartitionShare) -> None:
         """Put a segment in the place of this one that has all of its good blocks."""
         temporary = self._name + TEMPORARY
         if temporary in self._disk.names():
@@ -114,7 +121,7 @@ class Repair:
         self._disk.rename(temporary, self._name)
         self._disk.sync_dir()
 
-    def _goes_on(self, head: Head) -> bool:
+    def _goes_on(self, head: BlockHead) -> bool:
         """Whether a block comes after those that were written, and before the next segment."""
         end = head.first + head.count
         return head.first >= self._written_end and (self._following is None or end <= self._following)

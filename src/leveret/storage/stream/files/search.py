@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from leveret.storage.disk import Disk
-from leveret.storage.stream.blocks import HEAD_BYTES, MAGIC, Head, block_bytes, read_head
+from leveret.storage.stream.blocks import HEAD_BYTES, MAGIC, BlockHead, block_bytes, read_head
 
 PIECE_BYTES = 1 << 20
 
@@ -18,7 +18,7 @@ class Blocks:
         self._size = size
         self._salt = salt
 
-    def at(self, position: int) -> tuple[bytes, Head] | None:
+    def at(self, position: int) -> tuple[bytes, BlockHead] | None:
         """A good block and its header; None when there is none at a position."""
         claimed = block_bytes(self._disk.pread(self._fd, HEAD_BYTES, position), 0)
         if not 0 < claimed <= self._size - position:
@@ -27,7 +27,7 @@ class Blocks:
         head = read_head(data, 0, self._salt)
         return None if head is None else (data, head)
 
-    def after(self, position: int) -> Iterator[tuple[int, bytes, Head]]:
+    def after(self, position: int) -> Iterator[tuple[int, bytes, BlockHead]]:
         """Every good block at or after a position, with its own, found by how blocks begin."""
         for at in beginnings(self._disk, self._fd, position, self._size):
             found = self.at(at)

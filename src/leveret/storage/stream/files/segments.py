@@ -24,7 +24,7 @@ _VERSION = 1
 _PREFIX, _SUFFIX = "stream-", ".log"
 
 
-class Share(NamedTuple):
+class PartitionShare(NamedTuple):
     """Which partition of how many a log is."""
 
     partition: int = 0
@@ -47,13 +47,13 @@ def bases(disk: Disk, suffix: str = _SUFFIX) -> list[int]:
     return sorted(int(name) for name in names if len(name) == 20 and name.isdigit())
 
 
-def pack_header(base: int, salt: int, share: Share) -> bytes:
+def pack_header(base: int, salt: int, share: PartitionShare) -> bytes:
     """The bytes of the header."""
     start = _HEADER.pack(_MAGIC, _VERSION, base, salt, *share, 0)[:-4]
     return start + struct.pack("<I", crc32c(start))
 
 
-def parse_header(data: bytes, base: int) -> tuple[int, Share] | None:
+def parse_header(data: bytes, base: int) -> tuple[int, PartitionShare] | None:
     """The salt and share of a segment; None when its header is not whole."""
     if len(data) < HEADER_BYTES:
         return None
@@ -63,7 +63,7 @@ def parse_header(data: bytes, base: int) -> tuple[int, Share] | None:
     if version != _VERSION:
         name = segment_name(base)
         raise UnknownFormat(f"{name} has version {version}, this one reads {_VERSION}: use the version that wrote it")
-    return salt, Share(partition, partitions)
+    return salt, PartitionShare(partition, partitions)
 
 
 @dataclass(slots=True)

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from leveret.storage.disk import NO_ROOM, TEMPORARY, Disk, write_all
 from leveret.storage.stream.blocks import Block
-from leveret.storage.stream.files.recovery import Recovered
-from leveret.storage.stream.files.segments import Segment, Share, pack_header
+from leveret.storage.stream.files.recovery import RecoveredStream
+from leveret.storage.stream.files.segments import PartitionShare, Segment, pack_header
 from leveret.storage.stream.index import Index, index_name, write_index
 from leveret.storage.stream.options import StreamOptions
 from leveret.storage.stream.producers import Producers
@@ -25,10 +25,10 @@ class NoRoom(OSError):
     """There was no room for a write, and nothing is left of it."""
 
 
-class Writer:
+class PartitionWriter:
     """The last segment of a log, and its index."""
 
-    def __init__(self, disk: Disk, options: StreamOptions, share: Share, found: Recovered) -> None:
+    def __init__(self, disk: Disk, options: StreamOptions, share: PartitionShare, found: RecoveredStream) -> None:
         """Go on in the last segment, if there is one."""
         segments, last = found.segments, found.last
         self._disk = disk

@@ -1,13 +1,13 @@
-"""What happened to streams in tables and is not stored yet: it goes with the next frame of the journal.
+"""What happened to streams in tables and is not stored yet: it goes with the next commit batch of the journal.
 
 staged      by those who append, seal and remove, in their order
-taken       sent with a frame whose outcome is not known yet; a frame that is sent again has the same
+taken       sent with a commit batch whose outcome is not known yet; a commit batch that is sent again has the same
 """
 
 import threading
 from collections.abc import Callable
 
-from leveret.storage.journal.postgres.stream_table import NewIndex, Piece, Removal, StreamChange
+from leveret.storage.journal.postgres.stream_table import NewIndex, Removal, SegmentAppend, StreamChange
 from leveret.storage.stream.postgres.pages import TableFile
 
 Entry = tuple[TableFile, StreamChange]
@@ -18,7 +18,7 @@ class Changes:
     journal sees of it.
     """
 
-    def __init__(self, on_stored: Callable[[TableFile, Piece], None]) -> None:
+    def __init__(self, on_stored: Callable[[TableFile, SegmentAppend], None]) -> None:
         """Start with none; tell of every piece that is durable."""
         self._on_stored = on_stored
         self._lock = threading.Lock()
@@ -31,7 +31,7 @@ class Changes:
         return not self._staged and not self._taken
 
     def stage(self, file: TableFile, change: StreamChange) -> None:
-        """Store a change with the next frame."""
+        """Store a change with the next commit batch."""
         with self._lock:
             self._staged.append((file, change))
 
@@ -41,11 +41,12 @@ class Changes:
             self._staged = [
                 (other, change)
                 for other, change in self._staged
-                if other is not file or not (isinstance(change, Piece) and change.start >= start)
+                if other is not file or not (isinstance(change, SegmentAppend) and change.start >= start)
             ]
 
     def remove(self, file: TableFile) -> bool:
-        """Store nothing more of a file, and remove it with the next frame; False: it is not stored, and never will be.
+        """Store nothing more of a file, and remove it with the next commit batch; False: it is not stored, and never
+        will be.
 
         What was taken is stored, or will be: then it has to be removed, too.
         """
@@ -81,7 +82,7 @@ class Changes:
     def stored(self) -> None:
         """See Beside."""
         for file, change in self._taken or ():
-            if isinstance(change, Piece):
+            if isinstance(change, SegmentAppend):
                 self._on_stored(file, change)
         with self._lock:
             self._taken = None  # only now: until its file is known to be stored, a change counts as on its way

@@ -9,15 +9,15 @@ from leveret.storage.stream.postgres.disk import TableDisk
 from leveret.storage.stream.postgres.pages import Pages, TableFile
 
 
-class TableHome:
-    """The streams of a shard that this process owns; see Home."""
+class TableStreamDirectories:
+    """The streams of a shard that this process owns; see StreamDirectories."""
 
     def __init__(self, table: StreamTable, questions: Questions) -> None:
         """Look at what there is: no other process changes it from now on."""
         self._table = table
         self._pages = Pages(table, questions)
         self.changes = Changes(self._pages.stored)
-        """What the journal is to store with its frames."""
+        """What the journal is to store with its commit batches."""
         self._dropping: list[TableFile] = []
         self._found: dict[int, list[StoredSegment]] = {}
         for segment in asked(table.segments):
@@ -27,25 +27,25 @@ class TableHome:
 
     @property
     def settled(self) -> bool:
-        """See Home."""
+        """See StreamDirectories."""
         return self.changes.settled
 
     def partition(self, stream: int, number: int) -> Disk:
-        """See Home."""
+        """See StreamDirectories."""
         found = [TableFile(*segment) for segment in self._found.get(stream, ()) if segment.key.partition == number]
         disk = TableDisk((stream, number), found, self.changes, self._pages, self._table, self._dropping.append)
         self._disks.setdefault(stream, []).append(disk)
         return disk
 
     def numbers(self) -> list[int]:
-        """See Home."""
+        """See StreamDirectories."""
         return sorted(self._found)
 
     def sync(self, stream: int) -> None:
-        """See Home: a stream has tables when it has records."""
+        """See StreamDirectories: a stream has tables when it has records."""
 
     def remove(self, stream: int) -> None:
-        """See Home; what cannot be removed now goes when the store is opened next."""
+        """See StreamDirectories; what cannot be removed now goes when the store is opened next."""
         found = self._found.pop(stream, [])
         disks = self._disks.pop(stream, [])
         try:
@@ -57,7 +57,7 @@ class TableHome:
             self._dropping += files
 
     def tidy(self) -> None:
-        """See Home: drop tables that are in no stream and that are not read any more."""
+        """See StreamDirectories: drop tables that are in no stream and that are not read any more."""
         for file in self._dropping[:]:
             if file.opened or self.changes.has(file):
                 continue
@@ -69,5 +69,5 @@ class TableHome:
         self._table.rest()
 
     def close(self) -> None:
-        """See Home."""
+        """See StreamDirectories."""
         self._table.close()

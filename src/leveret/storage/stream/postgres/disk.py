@@ -1,8 +1,8 @@
 """A partition of a stream in tables: the same calls as on a directory.
 
 Segments are tables and an index is a column beside them, so a file that is to take the place of an index is in memory
-until it is renamed. Nothing waits here: what is written goes with the next frame of the journal, which the broker waits
-for.
+until it is renamed. Nothing waits here: what is written goes with the next commit batch of the journal, which the
+broker waits for.
 """
 
 import itertools
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from leveret.storage.disk import TEMPORARY, Bytes, Disk
 from leveret.storage.journal.postgres.bounded_reads import asked
-from leveret.storage.journal.postgres.stream_table import NewIndex, Piece, SegmentKey, StreamTable
+from leveret.storage.journal.postgres.stream_table import NewIndex, SegmentAppend, SegmentKey, StreamTable
 from leveret.storage.stream.files.segments import base_of, segment_name
 from leveret.storage.stream.index import SUFFIX, index_name
 from leveret.storage.stream.postgres.changes import Changes
@@ -90,18 +90,18 @@ class TableDisk(Disk):
         if isinstance(content, bytearray):
             content += data
         else:
-            self._changes.stage(content, Piece(content.key, content.size, data))
+            self._changes.stage(content, SegmentAppend(content.key, content.size, data))
             self._pages.extend(content, data)
         return len(data)
 
     def datasync(self, fd: int) -> None:
-        """The next frame makes it durable."""
+        """The next commit batch makes it durable."""
 
     def sync(self, fd: int) -> None:
-        """The next frame makes it durable."""
+        """The next commit batch makes it durable."""
 
     def sync_dir(self) -> None:
-        """The next frame makes it durable."""
+        """The next commit batch makes it durable."""
 
     def pread(self, fd: int, size: int, offset: int) -> bytes:
         """See Disk."""

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from leveret.core.errors import DamagedJournal, JournalFailed
 from leveret.storage.disk import Bytes
 from leveret.storage.journal.postgres.bounded_reads import Questions, asked
-from leveret.storage.journal.postgres.stream_table import Piece, SegmentKey, StreamTable
+from leveret.storage.journal.postgres.stream_table import SegmentAppend, SegmentKey, StreamTable
 
 PAGE_BYTES = 256 << 10
 PAGES_MAX = 64
@@ -60,7 +60,7 @@ class Pages:
             del file.tail[size - file.tail_start :]
             file.size = size
 
-    def stored(self, file: TableFile, piece: Piece) -> None:
+    def stored(self, file: TableFile, piece: SegmentAppend) -> None:
         """A piece is durable; the tail need not keep it."""
         with self._lock:
             file.stored = piece.start + len(piece.data)
