@@ -34,7 +34,7 @@ class Server:
             connection, _ = self._listener.accept()
             self.connections += 1
             with connection:
-                while self._answers and (request := connection.recv(65_536)):
+                while self._answers and (request := self._request(connection)):
                     self.requests.append(request)
                     answer = self._answers.pop(0)
                     if answer is None:
@@ -42,6 +42,17 @@ class Server:
                     connection.sendall(answer)
                     if b"Connection: close" in answer:
                         break
+
+    @staticmethod
+    def _request(connection: socket.socket) -> bytes:
+        """A whole request: a socket that is closed before the body was read resets the connection."""
+        request = b""
+        while more := connection.recv(65_536):
+            request += more
+            head, end, body = request.partition(b"\r\n\r\n")
+            if end and len(body) == (1 if b"Content-Length: 1" in head else 0):
+                break
+        return request
 
     def close(self) -> None:
         self._thread.join(PATIENCE_S)

@@ -39,17 +39,24 @@ def tls(request: pytest.FixtureRequest, tmp_path: Path) -> ServerTls | None:
     return ServerTls(Certificates(str(issued.cert), str(issued.key)))
 
 
+OF_OTHER_TESTS: list[object] = []
+"""Connections that were there before the test: the process may have run others."""
+
+
 @pytest.fixture(autouse=True)
 def _no_gc() -> Iterator[None]:
     gc.collect()
     gc.disable()
+    OF_OTHER_TESTS.extend(alive())
     yield
+    OF_OTHER_TESTS.clear()
     gc.enable()
 
 
 def alive() -> list[object]:
-    """What there is of connections."""
-    return [each for each in gc.get_objects() if isinstance(each, KINDS)]
+    """The connections of this test that are not freed."""
+    known = set(map(id, OF_OTHER_TESTS))
+    return [each for each in gc.get_objects() if isinstance(each, KINDS) and id(each) not in known]
 
 
 def connected(port: int, tls: ServerTls | None) -> SocketLink:
