@@ -1,5 +1,6 @@
 """The habits of the repository as tests: one rule each, and a message that says how to follow it."""
 
+import inspect
 import re
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import leveret
 from tests.commit_message import complaints
 from tests.sources import ROOT, code, files, functions, imports, module, relative
 
@@ -193,3 +195,16 @@ def test_hooks_before_a_commit_are_the_parts_of_make_check() -> None:
     called = [hook["entry"] for hook in repository["hooks"] if hook.get("stages") != ["commit-msg"]]
     parts = re.findall(r"^check: ([\w ]+)", (ROOT / "Makefile").read_text(), re.MULTILINE)[0].split()
     assert called == [f"make --silent {part}" for part in parts]
+
+
+def test_what_users_import_is_documented() -> None:
+    missing = [
+        f"{name}.{member}"
+        for name in leveret.__all__
+        if inspect.isclass(getattr(leveret, name))
+        for member, found in vars(getattr(leveret, name)).items()
+        if not member.startswith("_")
+        and inspect.isroutine(found)
+        and not inspect.getdoc(getattr(getattr(leveret, name), member))
+    ]
+    assert not missing, f"say what these do: {missing}"

@@ -105,7 +105,6 @@ else:
         return found
 
     def __dir__() -> list[str]:
-        """What can be asked for."""
         return sorted({*globals(), *__all__})
 
 

@@ -58,15 +58,12 @@ class SystemClock:
     """The clock of the machine. It may go back: the core takes care of that."""
 
     def now_ms(self) -> int:
-        """See Clock."""
         return time.time_ns() // 1_000_000
 
     def now_ns(self) -> int:
-        """See Clock."""
         return time.time_ns()
 
     def wait(self, gate: threading.Lock, until_ms: int) -> bool:
-        """See Clock."""
         wait_s = max(0, until_ms - self.now_ms()) / 1000
         return gate.acquire(timeout=min(wait_s, threading.TIMEOUT_MAX))
 
@@ -75,21 +72,20 @@ class ManualClock:
     """A clock that stands still until it is told to go on, for tests that must not wait."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
-        """Start at a time."""
         self._now_ms = now_ms
         self._mutex = threading.Lock()
         self._sleepers: dict[threading.Lock, int] = {}
 
     def now_ms(self) -> int:
-        """See Clock."""
+        """The time in milliseconds since 1970."""
         return self._now_ms
 
     def now_ns(self) -> int:
-        """See Clock."""
+        """The time in nanoseconds since 1970."""
         return self.now_ms() * 1_000_000
 
     def wait(self, gate: threading.Lock, until_ms: int) -> bool:
-        """See Clock."""
+        """Wait until another thread opens the gate (true) or `advance` reaches a time (false)."""
         with self._mutex:
             if until_ms <= self._now_ms:
                 return gate.acquire(blocking=False)

@@ -49,7 +49,6 @@ class AnswerReader:
     """Takes the bytes of one connection, answer after answer."""
 
     def __init__(self, answer_bytes_max: int = ANSWER_BYTES_MAX) -> None:
-        """Wait for the first one."""
         self._bytes_max = answer_bytes_max
         self.keep_alive = False
         self._begin()
@@ -120,7 +119,6 @@ class AsyncConnection:
         writer: asyncio.StreamWriter,
         answer_bytes_max: int = ANSWER_BYTES_MAX,
     ) -> None:
-        """Take over the streams that asyncio.open_connection() gives."""
         self._in = reader
         self._out = writer
         self._reader = AnswerReader(answer_bytes_max)
@@ -179,7 +177,6 @@ class ThreadedClient(HTTPConnection):
         super().__init__(host, port, timeout=timeout_s)
 
     def connect(self) -> None:
-        """See HTTPConnection."""
         plain = self._connect((self.host, self.port), self._timeout_s)
         try:
             self.sock = plain if self._tls is None else self._tls.wrap_socket(plain, server_hostname=self.host)

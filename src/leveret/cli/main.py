@@ -72,11 +72,9 @@ class PrintVersion(Action):
     """Prints the version; it is looked up only then, for that takes longer than most commands."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
-        """A flag without a value."""
         super().__init__(option_strings, SUPPRESS, nargs=0, default=SUPPRESS, help=help)
 
     def __call__(self, parser: ArgumentParser, *_: Any) -> None:
-        """Print it, and end."""
         from leveret.version import version
 
         print(f"leveret {version()}")

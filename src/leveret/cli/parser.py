@@ -20,7 +20,6 @@ class Formatter(RawDescriptionHelpFormatter):
     """Help with a wider first column."""
 
     def __init__(self, prog: str, **options: Any) -> None:
-        """For a program."""
         super().__init__(prog, max_help_position=HELP_COLUMN, **options)
 
 
@@ -28,7 +27,6 @@ class Parser(ArgumentParser):
     """A parser for `leveret`, or for a word after it; flags are not abbreviated, so that new ones break no script."""
 
     def __init__(self, **options: Any) -> None:
-        """See ArgumentParser."""
         super().__init__(**{"formatter_class": Formatter, "allow_abbrev": False, **options})
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:

@@ -36,7 +36,6 @@ class Profile:
     ca_file: str | None = None
 
     def __repr__(self) -> str:
-        """Without what is secret."""
         return "<Profile>"
 
 

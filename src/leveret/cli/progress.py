@@ -54,13 +54,11 @@ class ProgressLine:
             self._stream.flush()
 
     def __enter__(self) -> Self:
-        """Draw from now on."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave an empty line behind."""
         if self._drawn:
             self._stream.write(CLEAR)
             self._stream.flush()

@@ -51,11 +51,9 @@ class RemoteServer:
     """A server that is asked by HTTP; a change whose answer is lost is not made again by itself."""
 
     def __init__(self, broker: RemoteBroker) -> None:
-        """Ask with this client."""
         self._broker = broker
 
     def call(self, verb: str, **arguments: Any) -> Any:
-        """See Operator."""
         asked = ClientCall(
             "POST", PREFIX + verb, lambda answer: answer.json()["result"], arguments, again=verb.endswith(QUESTIONS)
         )

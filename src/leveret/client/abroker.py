@@ -28,7 +28,6 @@ class AsyncRemoteBroker:
     """A broker on a server, from leveret.aconnect(), for the tasks of one loop. See leveret.RemoteBroker."""
 
     def __init__(self, target: ClientTarget) -> None:
-        """Use leveret.aconnect()."""
         self.clock = SystemClock()
         self._target = target
         self._pool = AsyncPool(target.servers)
@@ -124,17 +123,14 @@ class AsyncRemoteBroker:
         await self._pool.close()
 
     async def __aenter__(self) -> Self:
-        """Close at the end of a block."""
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
         await self.close()
 
     def __repr__(self) -> str:
-        """Where it is, without what is secret."""
         return f"<AsyncRemoteBroker {self._target.servers!r}>"
 
 

@@ -28,7 +28,6 @@ class Address:
         return f"{self.base}{path}{'&' if '?' in path else '?'}vhost={quote(self.vhost, safe='')}"
 
     def __repr__(self) -> str:
-        """Without what is secret."""
         return f"{'http' if self.tls is None else 'https'}://{self.host}:{self.port}{self.base}"
 
 

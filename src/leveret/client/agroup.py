@@ -21,13 +21,11 @@ class AsyncRemoteGroup:
     """One group of readers, from stream.group(). See leveret.Group; what are attributes there are verbs here."""
 
     def __init__(self, broker: AsyncRemoteBroker, stream: str, name: str) -> None:
-        """Use stream.group()."""
         self.name = name
         self._broker = broker
         self._stream = stream
 
     def __repr__(self) -> str:
-        """Name it."""
         return f"<AsyncRemoteGroup {self.name!r} of stream {self._stream!r}>"
 
     async def _look(self) -> Row:

@@ -19,7 +19,6 @@ class AsyncLink(AsyncConnection):
     """One connection."""
 
     def __init__(self, address: Address, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Use open()."""
         super().__init__(reader, writer)
         self.address = address
 
@@ -46,7 +45,6 @@ class AsyncPool:
     """The connections of a client, in one loop."""
 
     def __init__(self, servers: ServerList) -> None:
-        """None is open yet."""
         self._servers = servers
         self._idle: list[AsyncLink] = []
         self._closed = False

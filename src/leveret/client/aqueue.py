@@ -31,12 +31,10 @@ class AsyncRemoteQueue:
     """One queue, from await broker.queue(). See leveret.Queue."""
 
     def __init__(self, broker: AsyncRemoteBroker, name: str) -> None:
-        """Use broker.queue()."""
         self.broker = broker
         self.name = name
 
     def __repr__(self) -> str:
-        """Name it."""
         return f"<AsyncRemoteQueue {self.name!r}>"
 
     async def send(self, body: Any, **options: Any) -> str:

@@ -25,12 +25,10 @@ class AsyncRemoteStream:
     """One stream, from broker.stream(): send records, read them from any place, and again. See leveret.Stream."""
 
     def __init__(self, broker: AsyncRemoteBroker, name: str) -> None:
-        """Use broker.stream()."""
         self.broker = broker
         self.name = name
 
     def __repr__(self) -> str:
-        """Name it."""
         return f"<AsyncRemoteStream {self.name!r}>"
 
     async def _look(self) -> Row:
@@ -128,7 +126,6 @@ class AsyncRemoteReader(Placed):
     """Reads one partition of a stream on a server; for one task at a time."""
 
     def __init__(self, broker: AsyncRemoteBroker, cursor: RemoteCursor) -> None:
-        """Use stream.reader()."""
         super().__init__(cursor)
         self._broker = broker
 

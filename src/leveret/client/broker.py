@@ -33,7 +33,6 @@ class RemoteBroker:
     """
 
     def __init__(self, target: ClientTarget) -> None:
-        """Use leveret.connect()."""
         self.clock = SystemClock()
         self.running: WeakSet[Worker] = WeakSet()
         self._target = target
@@ -133,17 +132,14 @@ class RemoteBroker:
         self._pool.close()
 
     def __enter__(self) -> Self:
-        """Close at the end of a block."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
         self.close()
 
     def __repr__(self) -> str:
-        """Where it is, without what is secret."""
         return f"<RemoteBroker {self._target.servers!r}>"
 
 

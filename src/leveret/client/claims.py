@@ -43,19 +43,15 @@ class LocalClaims:
     """Claims of this process alone."""
 
     def __init__(self, clock: Clock) -> None:
-        """No worker works on anything."""
         self._memory = ExpiringMemory(clock, ENTRIES_MAX, BYTES_MAX)
 
     def begin(self, claim: ProcessingMark, lease_ms: int) -> bytes | None:
-        """See Claims."""
         return self._memory.claim(*claim, lease_ms)
 
     def done(self, claim: ProcessingMark, kept_ms: int) -> None:
-        """See Claims."""
         self._memory.put(claim.key, DONE, kept_ms)
 
     def give_up(self, claim: ProcessingMark) -> None:
-        """See Claims."""
         self._memory.drop(*claim)
 
     def close(self) -> None:
@@ -66,7 +62,6 @@ class RedisClaims:
     """Claims of all clients that use the same Redis."""
 
     def __init__(self, url: str) -> None:
-        """Connect when it is needed."""
         self._redis = _library()
         self._shown = shown_redis_url(check_redis_url(url))
         self._client = self._redis.Redis.from_url(url, protocol=2, socket_timeout=TIMEOUT_S)
@@ -79,23 +74,19 @@ class RedisClaims:
             raise Unreachable(f"{self._shown} does not answer: {error}; the message comes again") from None
 
     def begin(self, claim: ProcessingMark, lease_ms: int) -> bytes | None:
-        """See Claims."""
         with self._answering():
             known: bytes = self._client.eval(CLAIM, 1, *claim, lease_ms)
             return known or None
 
     def done(self, claim: ProcessingMark, kept_ms: int) -> None:
-        """See Claims."""
         with self._answering():
             self._client.set(claim.key, DONE, px=kept_ms)
 
     def give_up(self, claim: ProcessingMark) -> None:
-        """See Claims."""
         with self._answering():
             self._client.eval(DROP, 1, *claim)
 
     def close(self) -> None:
-        """See Claims."""
         self._client.close()
 
 

@@ -24,7 +24,6 @@ class RemoteCursor:
         filters: Iterable[str] | None = None,
         match_unfiltered: bool = False,
     ) -> None:
-        """Read from a place on."""
         self.partition = partition
         self.offset = place if isinstance(place, int) else 0
         """Of the next record, or an earlier one."""
@@ -60,7 +59,6 @@ class Placed:
     """A reader with a cursor."""
 
     def __init__(self, cursor: RemoteCursor) -> None:
-        """Be where the cursor is."""
         self._cursor = cursor
 
     @property

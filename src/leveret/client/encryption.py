@@ -17,7 +17,6 @@ class Cipher:
     """Seals and opens payloads; of several keys the first one seals, and all of them open."""
 
     def __init__(self, keys: str | Iterable[str]) -> None:
-        """Use keys from Cipher.new_key()."""
         fernet = _fernet()
         given = [keys] if isinstance(keys, str) else list(keys)
         if not given:

@@ -20,7 +20,6 @@ class RemoteExchange:
     """One exchange, from broker.exchange(). See leveret.Exchange."""
 
     def __init__(self, broker: RemoteBroker, name: str) -> None:
-        """Use broker.exchange()."""
         self.broker = broker
         self.name = name
 
@@ -46,7 +45,6 @@ class AsyncRemoteExchange:
     """The same for asyncio."""
 
     def __init__(self, broker: AsyncRemoteBroker, name: str) -> None:
-        """Use broker.exchange()."""
         self.broker = broker
         self.name = name
 

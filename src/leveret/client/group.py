@@ -21,13 +21,11 @@ class RemoteGroup:
     """One group of readers, from stream.group(). See leveret.Group."""
 
     def __init__(self, broker: RemoteBroker, stream: str, name: str) -> None:
-        """Use stream.group()."""
         self.name = name
         self._broker = broker
         self._stream = stream
 
     def __repr__(self) -> str:
-        """Name it."""
         return f"<RemoteGroup {self.name!r} of stream {self._stream!r}>"
 
     def _look(self) -> Row:

@@ -21,7 +21,6 @@ class RemoteGroupConsumer(Enrolled):
     """One reader, from group.consumer(); for one thread at a time. See leveret.GroupConsumer."""
 
     def __init__(self, broker: RemoteBroker, member: RemoteMember) -> None:
-        """Use group.consumer()."""
         super().__init__(member)
         self._broker = broker
         self._join()
@@ -45,7 +44,6 @@ class RemoteGroupConsumer(Enrolled):
         return True
 
     def __iter__(self) -> Iterator[RemoteRecord]:
-        """Record after record, for as long as the client is open."""
         with suppress(BrokerClosed):
             while True:
                 found = self._fetch(READ_RECORDS, self._member.session_s)
@@ -81,13 +79,11 @@ class RemoteGroupConsumer(Enrolled):
             self._broker.run(self._member.leave())
 
     def __enter__(self) -> Self:
-        """Close at the end of a block."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
         self.close()
 
 
@@ -95,7 +91,6 @@ class AsyncRemoteGroupConsumer(Enrolled):
     """The same for one task at a time: `async with group.consumer() as consumer`."""
 
     def __init__(self, broker: AsyncRemoteBroker, member: RemoteMember) -> None:
-        """Use group.consumer()."""
         super().__init__(member)
         self._broker = broker
 
@@ -115,7 +110,6 @@ class AsyncRemoteGroupConsumer(Enrolled):
         return True
 
     async def __aiter__(self) -> AsyncIterator[RemoteRecord]:
-        """Record after record, for as long as the client is open."""
         with suppress(BrokerClosed):
             while True:
                 found = await self._fetch(READ_RECORDS, self._member.session_s)
@@ -151,12 +145,10 @@ class AsyncRemoteGroupConsumer(Enrolled):
             await self._broker.run(self._member.leave())
 
     async def __aenter__(self) -> Self:
-        """Join, and leave at the end of a block."""
         await self._join()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
         await self.close()

@@ -20,7 +20,6 @@ class RemoteMember:
     """What the consumers for threads and for asyncio share."""
 
     def __init__(self, stream: str, group: str, name: str | None, session_s: float) -> None:
-        """Nothing is known before it has joined."""
         self.name = name or f"member-{secrets.token_hex(8)}"
         self.assignment = Assignment(0, ())
         self.done: dict[int, int] = {}
@@ -78,7 +77,6 @@ class Enrolled:
     """A consumer that is a member."""
 
     def __init__(self, member: RemoteMember) -> None:
-        """Read what the member reads."""
         self._member = member
 
     @property

@@ -22,7 +22,6 @@ class RemotePeeked:
     """A message that was looked at: it cannot be settled."""
 
     def __init__(self, row: Row) -> None:
-        """Use receive() and browse()."""
         self._row = row
         self.id: str = row["message_id"]
         self.priority: int = row["priority"]
@@ -92,7 +91,6 @@ class RemotePeeked:
         return time_of(self._row.get("due_at"))
 
     def __repr__(self) -> str:
-        """Without the body, which may be a secret."""
         return f"<{type(self).__name__} {self.id}, delivered {self.deliveries} times>"
 
 
@@ -100,7 +98,6 @@ class RemoteTaken(RemotePeeked):
     """What is known of a message that was taken."""
 
     def __init__(self, row: Row) -> None:
-        """Use receive()."""
         super().__init__(row)
         self.receipt: str = row["receipt_handle"]
         self.visible_until = time_of(row["visible_until"])
@@ -120,7 +117,6 @@ class RemoteMessage(RemoteTaken):
     """A message that was taken: say what becomes of it before its visibility timeout ends. See leveret.Message."""
 
     def __init__(self, source: RemoteQueue, row: Row) -> None:
-        """Use receive()."""
         super().__init__(row)
         self.source = source
 
@@ -149,7 +145,6 @@ class AsyncRemoteMessage(RemoteTaken):
     """The same for asyncio."""
 
     def __init__(self, source: AsyncRemoteQueue, row: Row) -> None:
-        """Use receive()."""
         super().__init__(row)
         self.source = source
 

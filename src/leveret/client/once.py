@@ -40,7 +40,6 @@ class Work:
     """A claim whose work goes on."""
 
     def __init__(self, claims: Claims, claim: ProcessingMark, clock: Clock, until_ms: int) -> None:
-        """Extend it until a time, or until it ends."""
         self._claims = claims
         self._claim = claim
         self._clock = clock
@@ -82,7 +81,6 @@ class Once:
         keep: float = KEPT_S,
         clock: Clock | None = None,
     ) -> None:
-        """Nothing is claimed yet."""
         if not 0 < len(name) <= ID_CHARS_MAX or min(lease, longest, keep) <= 0:
             raise InvalidArgument(f"a name has 1 to {ID_CHARS_MAX} characters; lease, longest and keep are above 0")
         self._name = name
@@ -157,12 +155,11 @@ class AsyncOnce:
     """The same for asyncio: `async with once.claim(message) as fresh`."""
 
     def __init__(self, name: str, redis: str | None = None, **options: Any) -> None:
-        """Take what Once takes."""
         self._once = Once(name, redis, **options)
 
     @asynccontextmanager
     async def claim(self, message: str | Identified) -> AsyncIterator[bool]:
-        """See Once."""
+        """Claim a message as `Once.claim` does."""
         claim = await asyncio.to_thread(self._once.begin, message)
         if claim is None:
             yield False
@@ -177,5 +174,5 @@ class AsyncOnce:
         await asyncio.to_thread(self._once.done, claim)
 
     async def close(self) -> None:
-        """See Once."""
+        """Release what the store holds."""
         await asyncio.to_thread(self._once.close)

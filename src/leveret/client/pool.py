@@ -23,7 +23,6 @@ class AnswerLost(Exception):
     """No answer came; `sent`: the server may have done it all the same."""
 
     def __init__(self, reason: Unreachable, sent: bool) -> None:
-        """Say why."""
         super().__init__(str(reason))
         self.reason = reason
         self.sent = sent
@@ -41,7 +40,6 @@ class PooledConnection:
     """One connection."""
 
     def __init__(self, address: Address, connect_s: float) -> None:
-        """Connect."""
         self.address = address
         try:
             plain = socket.create_connection((address.host, address.port), connect_s)
@@ -115,7 +113,6 @@ class Pool:
     """The connections of a client."""
 
     def __init__(self, servers: ServerList) -> None:
-        """None is open yet."""
         self._servers = servers
         self._idle: list[PooledConnection] = []
         self._waiting: set[PooledConnection] = set()

@@ -17,7 +17,6 @@ class RemoteProcessed:
     """The memory of the workers of one name. See leveret.embedded.processed."""
 
     def __init__(self, source: RemoteQueue, name: str) -> None:
-        """Use the companion of a queue, made if need be."""
         self._source = source
         self._name = name
         source.broker.queue(source.name + PROCESSED_SUFFIX, dedup_window=WINDOW_S, durable=source.durable)

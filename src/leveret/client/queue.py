@@ -36,7 +36,6 @@ class RemoteQueue:
     """One queue, from broker.queue(): send and receive messages, or let a worker do it. See leveret.Queue."""
 
     def __init__(self, broker: RemoteBroker, name: str, row: Row | None = None) -> None:
-        """Use broker.queue()."""
         self.broker = broker
         self.name = name
         self._row = row
@@ -75,7 +74,6 @@ class RemoteQueue:
         return round(1000 * (self._known["visibility_timeout"] or 0))
 
     def __repr__(self) -> str:
-        """Name it."""
         return f"<RemoteQueue {self.name!r}>"
 
     # Sending
@@ -163,11 +161,9 @@ class RemoteQueue:
     # Looking and managing
 
     def __len__(self) -> int:
-        """How many messages are ready to be taken."""
         return self.stats().ready
 
     def __bool__(self) -> bool:
-        """A queue is a queue, also when it is empty."""
         return True
 
     def stats(self) -> QueueStats:

@@ -16,7 +16,6 @@ class RemoteRecord:
     """One record: `partition` and `offset` say where it is, `body` is what was sent. See leveret.StreamRecord."""
 
     def __init__(self, row: Row) -> None:
-        """Use stream.read()."""
         self._row = row
         self.partition: int = row["partition"]
         self.offset: int = row["offset"]
@@ -28,7 +27,6 @@ class RemoteRecord:
         self.routing_key: str = row["routing_key"]
 
     def __repr__(self) -> str:
-        """Say where it is."""
         return f"<RemoteRecord {self.offset} of partition {self.partition}>"
 
     @property

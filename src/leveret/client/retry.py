@@ -50,7 +50,6 @@ class RetryAttempts:
     """The attempts at one call."""
 
     def __init__(self, retries: int = RETRIES) -> None:
-        """None was made yet."""
         self._left = retries
         self._delay_s = BASE_S
         self._lost = False

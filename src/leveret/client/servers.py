@@ -31,7 +31,6 @@ class ServerList:
     """Where they are, and which one is asked now; for any number of threads."""
 
     def __init__(self, addresses: list[Address]) -> None:
-        """Ask the first one."""
         self._addresses = addresses
         self._current = 0
 
@@ -50,7 +49,6 @@ class ServerList:
         return SILENT_S if repeatable and len(self._addresses) > 1 else None
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self._addresses)
 
     def failed(self, address: Address) -> None:
@@ -60,7 +58,6 @@ class ServerList:
             self._current = (position + 1) % len(self._addresses)
 
     def __repr__(self) -> str:
-        """Where they are, without what is secret."""
         return ",".join(map(repr, self._addresses))
 
 

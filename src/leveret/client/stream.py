@@ -26,13 +26,11 @@ class RemoteStream:
     """One stream, from broker.stream(): send records, read them from any place, and again. See leveret.Stream."""
 
     def __init__(self, broker: RemoteBroker, name: str, row: Row | None = None) -> None:
-        """Use broker.stream()."""
         self.broker = broker
         self.name = name
         self._row = row
 
     def __repr__(self) -> str:
-        """Name it."""
         return f"<RemoteStream {self.name!r}>"
 
     @property
@@ -136,7 +134,6 @@ class RemoteReader(Placed):
     """Reads one partition of a stream on a server; for one thread at a time."""
 
     def __init__(self, broker: RemoteBroker, cursor: RemoteCursor) -> None:
-        """Use stream.reader()."""
         super().__init__(cursor)
         self._broker = broker
 
@@ -154,7 +151,6 @@ class RemoteReader(Placed):
         """There is nothing to let go of; here because the embedded reader has it."""
 
     def __enter__(self) -> Self:
-        """As the embedded reader."""
         return self
 
     def __exit__(

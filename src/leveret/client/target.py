@@ -35,7 +35,6 @@ class ClientTarget:
     """Servers to ask; clients for threads and for asyncio differ only in how they wait for it."""
 
     def __init__(self, url: str, **options: Unpack[ClientOptions]) -> None:
-        """Nothing is asked yet."""
         unknown = options.keys() - ClientOptions.__annotations__.keys()
         if unknown:
             known = ", ".join(ClientOptions.__annotations__)

@@ -19,7 +19,6 @@ class ClusterExamination:
     """What one node finds out about its cluster."""
 
     def __init__(self, joined: JoinedNode, clock: Clock) -> None:
-        """Ask others by a node that has joined."""
         self._joined = joined
         self._clock = clock
         joined.node.questions[EXAMINE] = self._facts

@@ -68,7 +68,6 @@ class OwnershipView:
     """Who has which shard, as etcd tells it; no owner is known before this node has joined."""
 
     def __init__(self) -> None:
-        """Know no owner."""
         self.membership: ClusterMembership | None = None
 
     def owner_of(self, shard_id: str) -> str | None:

@@ -310,7 +310,6 @@ class Node:
         return None if link is not None and link.is_slow else owner
 
     def reached(self, vhost: str, exchange: str, keys: list[str], properties: Properties) -> dict[str, set[str]]:
-        """See SenderNode."""
         return self._directory.reached(vhost, exchange, keys, properties)
 
     def wake(self, job: Callable[[], None]) -> None:
@@ -319,7 +318,6 @@ class Node:
             self._loop.call_soon_threadsafe(job)
 
     def post(self, shard_id: str, batch: OutboxBatch, done: Callable[[int], None]) -> None:
-        """See SenderNode."""
         owner = self._open_to(shard_id)
         if owner == self.name:
             self._bring(shard_id, batch, lambda answer: self.wake(partial(done, batches.answered(answer))))

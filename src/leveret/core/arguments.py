@@ -88,7 +88,6 @@ class whole:
         self._over = over
 
     def __call__(self, value: object) -> int:
-        """The number."""
         if not isinstance(value, int) or isinstance(value, bool | Timestamp):
             raise ValueError(f'"expected integer, got {type_name(value)}"')
         if value < self.least:

@@ -81,7 +81,6 @@ class Catalog:
     """Every definition but those of queues."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._rows: dict[tuple[int, bytes], tuple[int, bytes]] = {}
         self.versions: Counter[int] = Counter()
         """By kind: another number after each definition, for those who remember what definitions say."""

@@ -29,7 +29,6 @@ class Tracked(Change[T]):
     __slots__ = ("change", "changed", "vhost")
 
     def __init__(self, change: Change[T]) -> None:
-        """Not applied yet."""
         self.change = change
         self.vhost = change.vhost
         self.changed = False
@@ -56,7 +55,6 @@ class DeclareQueue(Change[Queue]):
     server_named: bool = False
 
     def apply(self, core: Broker) -> Queue:
-        """See Broker.declare_queue."""
         return core.declare_queue(
             self.vhost,
             self.name,
@@ -118,7 +116,6 @@ class DeclareExchange(Change[Exchange]):
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def apply(self, core: Broker) -> Exchange:
-        """See Broker.declare_exchange."""
         return core.declare_exchange(
             self.vhost,
             self.name,
@@ -139,7 +136,6 @@ class DeleteExchange(Change[None]):
     if_unused: bool = False
 
     def apply(self, core: Broker) -> None:
-        """See Broker.delete_exchange."""
         core.delete_exchange(self.vhost, self.name, self.if_unused)
 
 
@@ -155,7 +151,6 @@ class Bind(Change[None]):
     destination_type: str = "queue"
 
     def apply(self, core: Broker) -> None:
-        """See Broker.bind."""
         core.bind(self.vhost, self.source, self.destination, self.key, self.arguments, self.destination_type)
 
 
@@ -171,5 +166,4 @@ class Unbind(Change[None]):
     destination_type: str = "queue"
 
     def apply(self, core: Broker) -> None:
-        """See Broker.unbind."""
         core.unbind(self.vhost, self.source, self.destination, self.key, self.arguments, self.destination_type)

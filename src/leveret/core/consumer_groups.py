@@ -39,7 +39,6 @@ class ConsumerGroup:
     """One group of readers of one stream."""
 
     def __init__(self, core: Broker, key: Key, partitions: int, generation: int = 0) -> None:
-        """No group has read anything."""
         self._core = core
         self.vhost, self.stream, self.name = key
         self.membership = Membership(partitions, generation)
@@ -137,7 +136,6 @@ class ConsumerGroups:
     """Every group, kept in the catalog of a core."""
 
     def __init__(self, core: Broker) -> None:
-        """Read what the core has."""
         self._core = core
         self._groups: dict[Key, ConsumerGroup] = {}
         for stored in core.catalog.of(Kind.CONSUMER_GROUP):
@@ -149,7 +147,6 @@ class ConsumerGroups:
                 group.offsets[stored["partition"]] = stored["offset"]
 
     def __iter__(self) -> Iterator[ConsumerGroup]:
-        """Every group."""
         return iter(self._groups.values())
 
     def of(self, vhost: str, stream: str) -> list[ConsumerGroup]:

@@ -34,7 +34,6 @@ class Kinds:
     """The kinds of queues that exist."""
 
     def __init__(self) -> None:
-        """Know none."""
         self._known: dict[str, Declared] = {}
         # Arguments that are kept here are the same object for ever, so that it can stand for them.
         self._kept: dict[int, Declared] = {}

@@ -27,11 +27,9 @@ class Dedup:
     __slots__ = ("_keys",)
 
     def __init__(self) -> None:
-        """Start with no key."""
         self._keys: OrderedDict[bytes, tuple[int, int, int]] = OrderedDict()
 
     def __len__(self) -> int:
-        """The number of keys."""
         return len(self._keys)
 
     def seen(self, key: bytes, now_ms: int, window_ms: int) -> int | None:

@@ -53,7 +53,6 @@ class Filter:
         return cls(**conditions)
 
     def __post_init__(self) -> None:
-        """Check the conditions and prepare them for many messages."""
         for name in NUMBERS:
             _check(name, getattr(self, name), int, "a whole number")
         for name in TEXTS:

@@ -33,7 +33,6 @@ class Member:
     __slots__ = ("deadline_ms", "partitions", "session_ms")
 
     def __init__(self, session_ms: int, now_ms: int) -> None:
-        """Start without partitions."""
         self.session_ms = session_ms
         self.deadline_ms = now_ms + session_ms
         self.partitions: list[int] = []

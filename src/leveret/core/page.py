@@ -38,7 +38,6 @@ class Page:
     """A page that is being filled."""
 
     def __init__(self) -> None:
-        """Nothing is on it."""
         self._numbers = {name: array(code) for name, code in NUMBERS.items()}
         self._texts: dict[str, list[bytes]] = {name: [] for name in TEXTS}
         self.rows = 0

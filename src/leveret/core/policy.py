@@ -119,7 +119,6 @@ class Policy:
     _values: Mapping[str, Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self, stored: bool) -> None:
-        """Check and read everything once."""
         check_name("policy", self.name)
         if not isinstance(self.apply_to, str) or self.apply_to not in APPLY_TO:
             raise InvalidArgument(f"apply-to is one of {', '.join(APPLY_TO)}, not '{self.apply_to}'")

@@ -67,7 +67,6 @@ class Reservation:
     __slots__ = ("held", "leases", "number")
 
     def __init__(self, number: int, held: list[Held | None]) -> None:
-        """Hold messages that are leased."""
         self.number = number
         self.held = held
         self.leases = [0 if each is None else each.lease for each in held]
@@ -218,7 +217,6 @@ class Reservations:
     """Every group that reads a queue by reservations."""
 
     def __init__(self, core: "Broker") -> None:
-        """There is none."""
         self._core = core
         self._groups: dict[Key, ReaderGroup] = {}
 

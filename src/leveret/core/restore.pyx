@@ -101,24 +101,20 @@ cdef class Restorer(JournaledState):
         return 0
 
     def replay_purge(self, queue: int, before: int, keep: list[int]) -> None:
-        """See JournaledState."""
         cdef Queue target = self.queue_of(queue)
         kept = set(keep)
         for seq in [seq for seq in waiting_numbers(target) if seq < before and seq not in kept]:
             self.places.pick(target, seq)
 
     def replay_definition(self, what: int, payload: bytes, segment: int) -> None:
-        """See JournaledState."""
         self.definitions.replay(what, payload, segment)
 
     def replay_dedup(self, queue: int, digest: bytes, seq: int, at_ms: int, segment: int) -> None:
-        """See JournaledState."""
         # The message may have been transient; its number must not become that of another while the key names it.
         self.engine.last_seq = max(self.engine.last_seq, <uint64_t>seq)
         self.queue_of(queue).remember(digest, seq, at_ms, segment)
 
     def recovered(self, now_ms: int) -> dict[int, int]:
-        """See JournaledState."""
         cdef Engine engine = self.engine
         self.definitions.recovered(now_ms)
         if self.undefined:
@@ -167,11 +163,9 @@ cdef class Restorer(JournaledState):
     # Checkpoints
 
     def snapshot(self) -> bytes:
-        """See JournaledState."""
         return bytes(snapshots.write(self.engine, self.queues, self.definitions.to_dict()))
 
     def restore(self, snapshot: memoryview) -> None:
-        """See JournaledState."""
         snapshots.read(self.places, self.queues, self.definitions, snapshot)
 
     def restore_numbers(self, uint64_t last_seq, uint64_t now_ms) -> None:
@@ -182,7 +176,6 @@ cdef class Restorer(JournaledState):
     # Compaction
 
     def relocate(self, segment: int, budget_bytes: int) -> bool:
-        """See JournaledState."""
         cdef Queue queue
         cdef list together = []
         if self.relocation is None or self.relocation[0] != segment:

@@ -15,7 +15,6 @@ class SortedNames:
     """The keys of a dictionary, which tells what it adds and removes."""
 
     def __init__(self, named: Mapping[str, Any]) -> None:
-        """Nothing is sorted before the first look."""
         self._named = named
         self._sorted: list[str] | None = None
         self._changes = 0

@@ -71,7 +71,6 @@ class NoStreams:
     """A broker without storage for streams."""
 
     def __init__(self) -> None:
-        """Nothing is published to them."""
         self.author = Author()
 
     def recorder_of(self, queue: object) -> Recorder:

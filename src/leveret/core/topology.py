@@ -392,7 +392,6 @@ class Topology:
     """The virtual hosts of a broker, "/" among them from the start."""
 
     def __init__(self) -> None:
-        """Start with the default virtual host."""
         self.has_locally: Callable[[str, str], bool] = lambda vhost, queue: True
         """Whether this node of a cluster has the queue of that virtual host and name."""
         self.vhosts: dict[str, Vhost] = {}

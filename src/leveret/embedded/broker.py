@@ -48,7 +48,6 @@ class Broker:
     """
 
     def __init__(self, runtime: Runtime, options: Options, secret: bytes) -> None:
-        """Use leveret.open()."""
         self.runtime = runtime
         self.options = options
         self.receipts = Receipts(secret)
@@ -254,13 +253,11 @@ class Broker:
         self.runtime.close()
 
     def __enter__(self) -> Self:
-        """Close at the end of a block."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
         self.close()
 
 

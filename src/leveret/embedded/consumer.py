@@ -34,11 +34,9 @@ class Inbox(Consumer):
         self.messages: SimpleQueue[Message | None] = SimpleQueue()
 
     def deliver(self, held: Held) -> None:
-        """See Consumer."""
         self.messages.put(wrap(self._source, [held])[0])
 
     def cancelled(self) -> None:
-        """See Consumer."""
         self.messages.put(None)
 
 
@@ -55,7 +53,6 @@ class Subscription:
         exclusive: bool = False,
         tag: str | None = None,
     ) -> None:
-        """Use queue.consume()."""
         if type(prefetch) is not int or not 1 <= prefetch <= PREFETCH_MAX:
             raise InvalidArgument(f"prefetch is 1 to {PREFETCH_MAX}, not {prefetch!r}")
         self._source = source

@@ -21,14 +21,12 @@ class Exchange:
     __slots__ = ("_broker", "_runtime", "_vhost", "name")
 
     def __init__(self, broker: Broker, vhost: str, name: str) -> None:
-        """Use broker.exchange()."""
         self._broker = broker
         self._runtime = broker.runtime
         self._vhost = vhost
         self.name = name
 
     def __repr__(self) -> str:
-        """Name it."""
         return f"<Exchange {self.name!r}>"
 
     def publish(self, routing_key: str, body: Any, **options: Any) -> str | None:

@@ -32,13 +32,11 @@ class Group:
     __slots__ = ("_group", "runtime", "stream")
 
     def __init__(self, stream: Stream, group: ConsumerGroup) -> None:
-        """Use stream.group()."""
         self.stream = stream
         self.runtime = stream.runtime
         self._group = group
 
     def __repr__(self) -> str:
-        """Name it."""
         return f"<Group {self.name!r} of stream {self.stream.name!r}>"
 
     @property

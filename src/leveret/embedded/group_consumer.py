@@ -25,7 +25,6 @@ class GroupConsumer:
     """One reader, from group.consumer(); for one thread at a time."""
 
     def __init__(self, group: Group, member: str, session: float) -> None:
-        """Use group.consumer()."""
         self.group = group
         self.member = member
         self._session = session
@@ -61,7 +60,6 @@ class GroupConsumer:
         return True
 
     def __iter__(self) -> Iterator[StreamRecord]:
-        """Record after record, for as long as the broker is open."""
         with suppress(BrokerClosed):
             while True:
                 found = self._fetch(READ_RECORDS, self._session)
@@ -131,11 +129,9 @@ class GroupConsumer:
             self.group.leave(self.member)
 
     def __enter__(self) -> Self:
-        """Close at the end of a block."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
         self.close()

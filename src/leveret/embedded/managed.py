@@ -33,7 +33,6 @@ class PeekView:
     """Messages that were looked at, until there are enough of them or of their bytes; the first one always fits."""
 
     def __init__(self, count_max: int, bytes_max: int | None) -> None:
-        """Nothing was looked at yet."""
         self.seen: list[Peeked] = []
         self.full = False
         self._count_max = count_max
@@ -58,7 +57,6 @@ class ManagedQueue:
     __slots__ = ("__weakref__", "_core", "broker", "runtime", "tag")
 
     def __init__(self, broker: Broker, core: CoreQueue) -> None:
-        """Use broker.queue()."""
         self.broker = broker
         self.runtime = broker.runtime
         self._core = core
@@ -109,16 +107,13 @@ class ManagedQueue:
         return self._core
 
     def __repr__(self) -> str:
-        """Name it."""
         return f"<Queue {self.name!r}>"
 
     def __len__(self) -> int:
-        """How many messages are ready to be taken."""
         with self.runtime:
             return self.core.depth
 
     def __bool__(self) -> bool:
-        """A queue is a queue, also when it is empty."""
         return True
 
     def stats(self) -> QueueStats:

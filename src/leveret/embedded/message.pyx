@@ -110,7 +110,6 @@ cdef class Peeked:
         return time_of(self.when_ms) if self.when_ms else None
 
     def __repr__(self) -> str:
-        """Without the body, which may be a secret."""
         return f"<{type(self).__name__} {self.id} of queue {self.source.name!r}, delivered {self.deliveries} times>"
 
 

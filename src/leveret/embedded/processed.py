@@ -30,7 +30,6 @@ class Processed:
     """The memory of one consumer group of a queue."""
 
     def __init__(self, source: Queue, memory: Queue, name: str) -> None:
-        """Use the companion of a queue."""
         self._source = source
         self._name = name
         self._memory = memory

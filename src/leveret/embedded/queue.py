@@ -344,7 +344,6 @@ class Queue(ManagedQueue):
             return
 
     async def __aiter__(self) -> AsyncIterator[Message]:
-        """The same, for asyncio."""
         try:
             while True:
                 for message in await self.areceive(1, FOREVER_S):

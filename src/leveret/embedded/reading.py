@@ -29,7 +29,6 @@ class StreamReader:
     def __init__(
         self, stream: Stream, partition: int, start: Start, filters: Iterable[str] | None, match_unfiltered: bool
     ) -> None:
-        """Use stream.reader()."""
         wanted = None if filters is None else [value.encode() for value in filters]
         log = stream.recorder.logs[partition]
         self._stream = stream
@@ -126,13 +125,11 @@ class StreamReader:
         self._ahead = []
 
     def __enter__(self) -> Self:
-        """Close at the end of a block."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
         self.close()
 
 

@@ -21,13 +21,11 @@ class StreamRecord:
     __slots__ = ("_message", "_record", "partition")
 
     def __init__(self, partition: int, record: StoredRecord) -> None:
-        """Show what was read."""
         self.partition = partition
         self._record = record
         self._message: Message | None = None
 
     def __repr__(self) -> str:
-        """Say where it is."""
         return f"<StreamRecord {self.offset} of partition {self.partition}>"
 
     @property

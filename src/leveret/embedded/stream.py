@@ -107,13 +107,11 @@ class Stream:
     __slots__ = ("__weakref__", "_core", "broker", "runtime")
 
     def __init__(self, broker: Broker, core: CoreQueue) -> None:
-        """Use broker.stream()."""
         self.broker = broker
         self.runtime = broker.runtime
         self._core = core
 
     def __repr__(self) -> str:
-        """Name it."""
         return f"<Stream {self.name!r}>"
 
     @property

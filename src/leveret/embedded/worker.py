@@ -86,7 +86,6 @@ class Worker:
         self.failure: LeveretError | None = None  # what ended it, if it was not told to end
 
     def __call__(self, message: Any) -> Any:
-        """Call the function itself."""
         return self._handler(message)
 
     def start(self, running: MutableSet[Any], awaited: bool = False) -> Self:

@@ -25,7 +25,6 @@ class BlobFolder:
     encrypts = True  # a blob is, if there are keys
 
     def __init__(self, broker: Broker) -> None:
-        """Find what is there."""
         assert broker.runtime.large is not None, "a broker in memory has nowhere to stage"
         self._runtime = broker.runtime
         self._large = broker.runtime.large

@@ -59,7 +59,6 @@ cdef class Texts:
         return self.texts + (start - self.offset(0))
 
     def __getitem__(self, Py_ssize_t row) -> bytes | None:
-        """The text of a row."""
         cdef uint32_t size
         cdef const uint8_t* text
         if not 0 <= row < self.rows:
@@ -87,7 +86,6 @@ cdef class Numbers:
     """A number for each row, or nothing."""
 
     def __init__(self, bytes row_group not None, Py_ssize_t at, Py_ssize_t rows) -> None:
-        """Take the numbers that lie there in a piece."""
         cdef int64_t number
         cdef Py_ssize_t row
         cdef bint found = False
@@ -107,7 +105,6 @@ cdef class Numbers:
         return number[0] != NOTHING
 
     def __getitem__(self, Py_ssize_t row) -> int | None:
-        """The number of a row."""
         cdef int64_t number
         if not 0 <= row < self.rows:
             raise IndexError(row)

@@ -193,7 +193,6 @@ class RowRoutes:
     """Those of some rows, looked for once for all that are alike; while nothing else happens to their shard."""
 
     def __init__(self, core: Broker, vhost: str, other_shards: OtherShards) -> None:
-        """None is known yet."""
         self._core = core
         self._vhost = vhost
         self._other_shards = other_shards

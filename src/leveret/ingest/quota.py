@@ -45,7 +45,6 @@ class Quota:
     """The counters. Safe for threads."""
 
     def __init__(self, limits: StagingLimits) -> None:
-        """Nothing is staged."""
         self.limits = limits
         self._lock = threading.Lock()
         self._all = Used()

@@ -76,7 +76,6 @@ class RollForward:
         drop_unused: Callable[[PreparedMessage], None] = lambda message: None,
         other_shards: OtherShards | None = None,
     ) -> None:
-        """Go on where the commit log says that it is."""
         self.batch = batch
         self._commit_log = commit_log
         self._put_away = put_away

@@ -74,11 +74,9 @@ class RowRun:
     end: int
 
     def __len__(self) -> int:
-        """How many there are."""
         return self.end - self.first
 
     def __iter__(self) -> Iterator[IngestRow]:
-        """Each of them, for callers that look at them."""
         return islice(self.rows.read(self.first), len(self))
 
     def after(self, count: int) -> RowRun:
@@ -102,7 +100,6 @@ class IngestRows:
     """The rows of a piece, in order."""
 
     def __init__(self, row_group: RowGroup, body_bytes_max: int) -> None:
-        """Rows with bodies of a limited size."""
         self._row_group = row_group
         self._body_bytes_max = body_bytes_max
         varying = [name for name in row_group.columns if name != "value"]
@@ -112,7 +109,6 @@ class IngestRows:
         self._base_properties = {name: getattr(self._base.properties, name) for name in NAMED}
 
     def __len__(self) -> int:
-        """How many there are."""
         return self._row_group.rows
 
     @property

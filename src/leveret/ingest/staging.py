@@ -81,7 +81,6 @@ class Folder:
     encrypts = False
 
     def __init__(self, disk: Disk) -> None:
-        """Use a directory."""
         self._disk = disk
         self.names = disk.names
         self.size = disk.size
@@ -89,7 +88,6 @@ class Folder:
         self.unlink = disk.unlink
 
     def write(self, name: str, *parts: bytes) -> None:
-        """See StagingFolder."""
         replace_file(self._disk, name, *parts)
 
 

@@ -61,7 +61,6 @@ class AuditEntry:
     """An act that is being done; what came of it, unless it raises something."""
 
     def __init__(self) -> None:
-        """Done, unless something else is said."""
         self.outcome = DONE
         self.cause = ""
         self.facts: dict[str, object] = {}
@@ -76,7 +75,6 @@ class Trail:
     """Rows of one kind: in memory, waiting for the disk, in a file."""
 
     def __init__(self, file: RowFile) -> None:
-        """Go on after the rows of a file."""
         self.file = file
         self.rows: deque[tuple[int, int, Row]] = deque(maxlen=ENTRIES_MAX)
         self.pending: list[Row] = []

@@ -26,7 +26,6 @@ class NotTaken(Exception):
     """The collector did not take rows; `again`: it may take them later. The text has no secret in it."""
 
     def __init__(self, reason: str, again: bool = True) -> None:
-        """Say why, and whether to try again."""
         super().__init__(reason)
         self.again = again
 
@@ -54,7 +53,6 @@ class AuditForwarder:
     """What waits for a collector. `sent`, `dropped` and `failures` (failed tries) count."""
 
     def __init__(self, sender: ForwardSender, rows_max: int, waits_s: Sequence[float] = WAITS_S) -> None:
-        """Start the thread."""
         self._sender = sender
         self._rows_max = rows_max
         self._waits_s = waits_s
@@ -69,7 +67,6 @@ class AuditForwarder:
         self._thread.start()
 
     def __len__(self) -> int:
-        """How many rows wait."""
         return len(self._waiting)
 
     def add(self, line: Line) -> None:

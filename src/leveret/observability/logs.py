@@ -90,7 +90,6 @@ class LimitedEvent:
     _all: ClassVar["WeakSet[LimitedEvent]"] = WeakSet()
 
     def __init__(self, write: Callable[[dict[str, object]], None], seconds: Callable[[], float] = monotonic) -> None:
-        """Nothing was written yet."""
         self._write = write
         self._seconds = seconds
         self._written_s = -LIMITED_S

@@ -47,7 +47,6 @@ class OtlpSender:
         self._sending = threading.Lock()
 
     def send(self, spans: list[TraceSpan]) -> bool:
-        """See Sender."""
         body = request(self._resource, spans)
         if self._is_zipped:
             body = gzip.compress(body, 1)
@@ -65,7 +64,6 @@ class OtlpSender:
         return False
 
     def close(self) -> None:
-        """See Sender."""
         self._closed.set()
         if self._client is not None:
             self._client.stop()

@@ -27,7 +27,6 @@ class Counted:
     __slots__ = ("count", "row", "since_ms")
 
     def __init__(self) -> None:
-        """None so far."""
         self.count = 0
         self.since_ms = 0
         self.row: Row = {}
@@ -44,7 +43,6 @@ class Refusals:
     """The table; not for several threads at once."""
 
     def __init__(self, keys_max: int = KEYS_MAX) -> None:
-        """Nothing was refused so far."""
         self._keys_max = keys_max
         self._keys: dict[RefusalKey, Counted] = {}
         self._others: dict[str, Counted] = {}

@@ -50,7 +50,6 @@ class Spans:
     """What waits for a collector. `exported` and `dropped` count."""
 
     def __init__(self, sender: SpanSender, waiting_max: int) -> None:
-        """Start the thread."""
         self._sender = sender
         self._waiting_max = waiting_max
         self._waiting: deque[TraceSpan] = deque()
@@ -64,7 +63,6 @@ class Spans:
         self._thread.start()
 
     def __len__(self) -> int:
-        """How many wait."""
         return len(self._waiting)
 
     def add(self, span: TraceSpan) -> None:

@@ -92,7 +92,6 @@ class BrokerTracer(Tracer):
     # Which messages
 
     def now_ns(self) -> int:
-        """See Tracer."""
         return self._clock.now_ns()
 
     def next_gap(self) -> int:
@@ -104,14 +103,12 @@ class BrokerTracer(Tracer):
         return min(int(math.log(1 - random.random()) / math.log(1 - self._ratio)) + 1, ID_MASK)
 
     def new_context(self) -> str:
-        """See Tracer."""
         self._given = TraceContext(secrets.randbits(128) or 1, new_id(), True)
         return self._given.traceparent
 
     # Their lives
 
     def published(self, message: Message, queues: list[Queue], start_ns: int) -> None:
-        """See Tracer."""
         context = context_of(message.properties.headers)
         given, self._given = self._given, None
         if context is None:
@@ -165,7 +162,6 @@ class BrokerTracer(Tracer):
                 self.spans.add(commit)
 
     def delivered(self, queue: Queue, held: Held, message: Message) -> None:
-        """See Tracer."""
         context = context_of(message.properties.headers)
         if context is None:
             return
@@ -183,11 +179,9 @@ class BrokerTracer(Tracer):
         )
 
     def settled(self, queue: Queue, held: Held, message: Message, how: int) -> None:
-        """See Tracer."""
         self._ended(SETTLED[how], REASONS[how], queue, held, message)
 
     def returned(self, queue: Queue, held: Held, message: Message, how: int) -> None:
-        """See Tracer."""
         self._ended(RETURNED[how], "returned", queue, held, message)
 
     def _ended(self, name: str, outcome: str, queue: Queue, held: Held, message: Message) -> None:

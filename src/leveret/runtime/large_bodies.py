@@ -35,7 +35,6 @@ class LargeBodies:
     """The blobs of one broker."""
 
     def __init__(self, place: BlobStore, store: Store, core: Core) -> None:
-        """Use a blob store, and remove what a crash left there."""
         self._blobs = Blobs(place, store.options.keys)
         self._journal = store.journal
         self._core = core

@@ -79,7 +79,6 @@ cdef class Receipts:
     """Makes receipts, and reads those that it made."""
 
     def __init__(self, bytes secret not None) -> None:
-        """Use the secret of a store."""
         self.key = hmac.digest(secret, PURPOSE, "sha256")[:KEY_BYTES]
 
     def write(self, uint32_t queue, uint64_t seq, uint64_t lease) -> str:

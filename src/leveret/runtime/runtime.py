@@ -93,7 +93,6 @@ class Runtime:
                 self._housekeeper.plan(self.clock.now_ms() + HOUSEKEEP_MS)
 
     def __enter__(self) -> Broker:
-        """Take the lock and let time pass."""
         if not self.lock.acquire(blocking=False):
             self._acquire()
         try:

@@ -20,7 +20,6 @@ class WorkerSignals:
     """The signal handlers of all workers; without effect until one of them is started in the main thread."""
 
     def __init__(self) -> None:
-        """No worker works yet."""
         self._working: list[Stop] = []
         self._mutex = threading.Lock()
         self._previous: dict[int, Any] = {}

@@ -16,7 +16,6 @@ class Threads:
     """Some of them, for one kind of work."""
 
     def __init__(self, count_max: int, name: str) -> None:
-        """They begin when they are needed."""
         self._pool = ThreadPoolExecutor(count_max, name)
         self._closed = False
 

@@ -28,7 +28,6 @@ class ThreadWaiter:
     __slots__ = ("gate", "stopped")
 
     def __init__(self) -> None:
-        """Close the gate."""
         self.gate: threading.Lock = closed_gate()
         self.stopped = False
 
@@ -38,7 +37,6 @@ class ThreadWaiter:
         open_gate(self.gate)
 
     def wake(self) -> None:
-        """See Waiter."""
         open_gate(self.gate)
 
 
@@ -48,7 +46,6 @@ class TaskWaiter:
     __slots__ = ("_event", "_loop")
 
     def __init__(self) -> None:
-        """Belong to the running loop."""
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
 
@@ -73,7 +70,6 @@ class Waiters:
     """The waiters of all queues."""
 
     def __init__(self) -> None:
-        """No waiter waits yet."""
         self._lines: dict[int, deque[Waiter]] = {}
         self._woken: set[Waiter] = set()
 

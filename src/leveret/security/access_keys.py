@@ -33,7 +33,6 @@ class AccessKey:
     created_ms: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what no client could sign with."""
         if not _ID.fullmatch(self.id):
             raise InvalidArgument("the id of an access key has 1 to 128 letters, digits and underscores")
         if not _SECRET.fullmatch(self.secret):
@@ -63,11 +62,9 @@ class AccessKeys:
     """Every access key by its id."""
 
     def __init__(self) -> None:
-        """Start with none."""
         self._keys: dict[str, AccessKey] = {}
 
     def __iter__(self) -> Iterator[AccessKey]:
-        """All of them."""
         return iter(self._keys.values())
 
     def find(self, id: str) -> AccessKey | None:

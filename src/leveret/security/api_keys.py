@@ -96,11 +96,9 @@ class ApiKeys:
         self._keys: dict[str, ApiKey] = {}
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self._keys)
 
     def __iter__(self) -> Iterator[ApiKey]:
-        """All of them, the oldest first."""
         return iter(sorted(self._keys.values(), key=lambda key: (key.created_ms, key.number)))
 
     def get(self, number: str) -> ApiKey:

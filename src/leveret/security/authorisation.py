@@ -82,7 +82,6 @@ class Decisions:
     """What was allowed, until rights change; what is refused is decided anew each time."""
 
     def __init__(self) -> None:
-        """Nothing is decided yet."""
         self._generation = -1
         self._allowed: set[Hashable] = set()
 

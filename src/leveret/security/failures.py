@@ -16,13 +16,11 @@ class Failures:
     """Failures by whatever they are counted by: user names, addresses."""
 
     def __init__(self, entries_max: int = COUNTED_MAX) -> None:
-        """No login failed so far."""
         self._entries_max = entries_max
         self._counts: dict[str, tuple[int, int]] = {}
         self._mutex = Lock()
 
     def __len__(self) -> int:
-        """How many keys are being counted."""
         return len(self._counts)
 
     def count(self, key: str, now_ms: int) -> int:

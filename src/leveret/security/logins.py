@@ -67,7 +67,6 @@ class Logins:
     """Decides login attempts; one for all protocols of a server. Its threads end when no attempt waits."""
 
     def __init__(self, users: Users) -> None:
-        """Decide for these users."""
         self._users = users
         self._mutex = Lock()
         self._lines: dict[Line, dict[LoginAttempt, None]] = {}

@@ -41,7 +41,6 @@ class Provider:
     """A provider that is asked for its endpoints when they are needed."""
 
     def __init__(self, issuer: str, fetcher: Fetcher) -> None:
-        """Ask nothing yet."""
         check_url("oauth_issuer", issuer)
         self.issuer = issuer
         self._fetcher = fetcher
@@ -112,7 +111,6 @@ class BrowserLogin:
     """Logins of browsers at one provider. `finish` and all that asks the provider may wait: not in an event loop."""
 
     def __init__(self, provider: Provider, tokens: WebTokens, fetcher: Fetcher, registration: Registration) -> None:
-        """Ask nothing yet."""
         self._provider = provider
         self._tokens = tokens
         self._fetcher = fetcher

@@ -43,7 +43,6 @@ class Cost:
     p: int = 5
 
     def __post_init__(self) -> None:
-        """Refuse what scrypt cannot do and what would hurt."""
         if min(self.n - 1, self.r, self.p) < 1 or self.n & (self.n - 1):
             raise InvalidArgument("scrypt needs r and p of at least 1 and for n a power of two above 1")
         if self.memory_bytes > SCRYPT_MEMORY_BYTES_MAX or self.p > SCRYPT_PARALLELISM_MAX:

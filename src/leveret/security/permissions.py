@@ -52,7 +52,6 @@ class Permission:
     _patterns: Mapping[str, str | None] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self, stored: bool) -> None:
-        """Check everything once."""
         _check_owner(self.user, self.vhost)
         given = {"configure": self.configure, "write": self.write, "read": self.read}
         _keep(self, {access: _used(text, stored) for access, text in given.items()})
@@ -97,7 +96,6 @@ class TopicPermission:
     _patterns: Mapping[str, str | None] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self, stored: bool) -> None:
-        """Check everything, and put the names in."""
         _check_owner(self.user, self.vhost)
         check_name("exchange", self.exchange)
         given = {"write": self.write, "read": self.read}
@@ -135,12 +133,10 @@ class Permissions:
     """The permissions of all users."""
 
     def __init__(self) -> None:
-        """No user may do anything."""
         self._rows: dict[tuple[str, str], Permission] = {}
         self._topics: dict[tuple[str, str, str], TopicPermission] = {}
 
     def __iter__(self) -> Iterator[Permission]:
-        """The permissions on queues and exchanges."""
         return iter(self._rows.values())
 
     def topics(self) -> Iterator[TopicPermission]:

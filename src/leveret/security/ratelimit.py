@@ -11,7 +11,6 @@ class RateLimit:
     """At most `rate_per_s` on average, and `burst` at once."""
 
     def __init__(self, rate_per_s: float, burst: int, keys_max: int = KEYS_MAX) -> None:
-        """Every client has a full bucket."""
         if rate_per_s <= 0 or burst < 1:
             raise InvalidArgument("a rate limit needs a rate above 0 and a burst of at least 1")
         self._per_ms = rate_per_s / 1000
@@ -21,7 +20,6 @@ class RateLimit:
         self._mutex = Lock()
 
     def __len__(self) -> int:
-        """How many buckets are not known to be full."""
         return len(self._buckets)
 
     def take(self, key: str, now_ms: int, cost: int = 1) -> int:

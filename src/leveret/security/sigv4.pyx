@@ -55,7 +55,6 @@ class SignatureRefused(AccessRefused):
     """A request that is not signed by one of our keys; `reason` is Amazon's name for why."""
 
     def __init__(self, reason: str, text: str) -> None:
-        """Refuse for a reason."""
         super().__init__(text)
         self.reason = reason
 
@@ -126,7 +125,6 @@ cdef class Verifier:
     cdef dict kept
 
     def __init__(self, str service not None, find) -> None:
-        """Look keys up by their ids."""
         self.service = service
         self.find = find
         self.kept = {}

@@ -33,7 +33,6 @@ class User:
     channels_max: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what could not be kept or checked later."""
         check_name("user", self.name)
         if not self.name:
             raise InvalidArgument("the user name is empty: choose one")
@@ -83,7 +82,6 @@ class Users:
     """Every user, and who is let in."""
 
     def __init__(self, cost: Cost = DEFAULT_COST, loopback_users: Iterable[str] = LOOPBACK_USERS) -> None:
-        """Start without users."""
         self._users: dict[str, User] = {}
         self._cost = cost
         self._loopback_users = frozenset(loopback_users)
@@ -98,15 +96,12 @@ class Users:
         self._failures_by_origin = by_origin
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self._users)
 
     def __iter__(self) -> Iterator[User]:
-        """All of them, by name."""
         return iter(sorted(self._users.values(), key=lambda user: user.name))
 
     def __contains__(self, name: str) -> bool:
-        """Whether there is a user of that name."""
         return name in self._users
 
     def get(self, name: str) -> User:

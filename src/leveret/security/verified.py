@@ -16,14 +16,12 @@ class Verified:
     """What was verified, for a minute."""
 
     def __init__(self, entries_max: int = VERIFIED_MAX) -> None:
-        """Know nothing."""
         self._key = secrets.token_bytes(hashlib.blake2b.MAX_KEY_SIZE)
         self._entries_max = entries_max
         self._verified_at_ms: dict[bytes, int] = {}
         self._mutex = Lock()
 
     def __len__(self) -> int:
-        """How many are remembered."""
         return len(self._verified_at_ms)
 
     def knows(self, stored: str, password: bytes, now_ms: int) -> bool:

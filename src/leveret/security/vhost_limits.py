@@ -20,7 +20,6 @@ class VhostLimits:
     queues_max: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no count."""
         check_name("vhost", self.vhost)
         for key, attribute in _FIELDS.items():
             check_limit(key, getattr(self, attribute))

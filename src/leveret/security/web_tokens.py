@@ -48,7 +48,6 @@ class WebTokens:
     """The tokens of one issuer."""
 
     def __init__(self, issuer: Issuer, keys: Jwks) -> None:
-        """Nothing is remembered, and no key was read."""
         if not issuer.issuer or not issuer.rules.resource_server_id:
             raise InvalidArgument("tokens are taken for an issuer and a resource server: give both")
         self._issuer = issuer
@@ -125,7 +124,6 @@ class OAuth2:
     """The authentication backend "oauth2": a web token as a bearer token, or in the place of a password."""
 
     def __init__(self, tokens: WebTokens) -> None:
-        """Take the tokens of one issuer."""
         self._tokens = tokens
 
     def recall(self, given: Credentials, peer: str, now_ms: int) -> Identity | None:

@@ -18,7 +18,6 @@ class StreamReaders:
     """The consumer groups of all streams; under the lock."""
 
     def __init__(self, runtime: Runtime) -> None:
-        """Of a broker that has streams."""
         self._runtime = runtime
 
     def groups(self) -> list[ConsumerGroup]:

@@ -31,13 +31,11 @@ class HttpSender:
     """An HTTP endpoint; see observability/forwarding.py:ForwardSender."""
 
     def __init__(self, transports: Transports, endpoint: WebhookEndpoint, authorization: str) -> None:
-        """Each batch has a connection of its own."""
         self._transports = transports
         self._endpoint = endpoint
         self._authorization = authorization
 
     def send(self, lines: Sequence[Line]) -> None:
-        """See ForwardSender."""
         headers = {"Content-Type": CONTENT, "X-Leveret-Log": lines[0].log, "X-Leveret-Node": self._transports.node}
         if self._authorization:
             headers["Authorization"] = self._authorization

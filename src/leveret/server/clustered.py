@@ -114,7 +114,6 @@ class NodeServer(ServerProcess):
     """Everything that runs while a node serves clients; its broker is the copy of the catalog, without messages."""
 
     def __init__(self, options: ServerOptions, tls: ServerTls | None, sockets: Sockets, audit: Audit) -> None:
-        """Nothing runs yet."""
         self._place = place_of(options)
         self._log = PostgresLog(self._place.store)
         self._catalog = ClusterCatalog(self._log, self._place.node, self._place.shards, self._place.ttl_s)

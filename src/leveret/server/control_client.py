@@ -38,12 +38,10 @@ class Remote:
     """A running server."""
 
     def __init__(self, connection: socket.socket) -> None:
-        """Talk through a connected socket."""
         self._connection = connection
         self._answers = connection.makefile("rb")
 
     def call(self, verb: str, **arguments: Any) -> Any:
-        """See Operator."""
         request = json.dumps({**arguments, "verb": verb}).encode() + b"\n"
         if len(request) > REQUEST_BYTES_MAX:
             raise PreconditionFailed(f"the request has {len(request)} bytes, the limit is {REQUEST_BYTES_MAX}")
@@ -86,7 +84,6 @@ class Local:
             )
 
     def call(self, verb: str, **arguments: Any) -> Any:
-        """See Operator."""
         runtime = self._broker.runtime
         with runtime:
             result = call(self._context, verb, arguments)

@@ -29,7 +29,6 @@ class VerbDefinitionFiles:
     """Files of definitions, by the verbs that the command line has too."""
 
     def __init__(self, verb_context: VerbContext) -> None:
-        """Of a core and who may use it."""
         self._verb_context = verb_context
 
     def give_out(self, section: str) -> Iterable[Row]:

@@ -99,7 +99,6 @@ class Trim:
         free: Callable[[], int] = free_bytes,
         trim: Callable[[], None] = give_back,
     ) -> None:
-        """Begin with what there is now."""
         self._resident = resident
         self._free = free
         self._trim = trim

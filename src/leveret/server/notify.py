@@ -12,7 +12,6 @@ class Supervisor:
     """The supervisor that started the server and wants to know its state; mostly there is none."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
-        """Look for the names that systemd sets."""
         self._address = environ.get("NOTIFY_SOCKET", "")
         own = environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
         microseconds = environ.get("WATCHDOG_USEC", "") if own else ""

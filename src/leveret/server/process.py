@@ -203,7 +203,6 @@ class ServerProcess:
         sockets: Sockets,
         audit: Audit,
     ) -> None:
-        """Nothing runs yet."""
         self._options = options
         self._broker = broker
         self._tls = tls

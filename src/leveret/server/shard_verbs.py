@@ -63,7 +63,6 @@ class ShardVerbs:
     """Those verbs, for the operators of one node."""
 
     def __init__(self, node: Node) -> None:
-        """Ask shards and other nodes by a node."""
         self._node = node
 
     def serve(self, context: VerbContext) -> None:

@@ -28,7 +28,6 @@ class Shared:
     """Rate limits, failed logins and answers, with Redis or without; in the running loop."""
 
     def __init__(self, options: ServerOptions, clock: Clock) -> None:
-        """Nothing is asked yet."""
         self.redis = redis_of(options)
         self.idempotency = Idempotency(Answers(clock, self.redis))
         self._jobs: list[Callable[[], Job]] = []

@@ -59,7 +59,6 @@ class SyslogSender:
         self._socket: socket.socket | None = None
 
     def send(self, lines: Sequence[Line]) -> None:
-        """See Sender."""
         messages = [message(line, self._host) for line in lines]
         try:
             connection = self._connected()
@@ -74,7 +73,6 @@ class SyslogSender:
             raise NotTaken(f"the syslog server cannot be reached: {reason or type(error).__name__}") from None
 
     def close(self) -> None:
-        """See Sender."""
         connection, self._socket = self._socket, None
         if connection is not None:
             with suppress(OSError):

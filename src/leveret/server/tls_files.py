@@ -28,7 +28,6 @@ class TlsFiles:
     """What of a server is made from files of TLS."""
 
     def __init__(self, tls: ServerTls | None, clock: Clock) -> None:
-        """Begin with that of the listeners."""
         self._tls = tls
         self._clock = clock
         self._asked = asyncio.Event()

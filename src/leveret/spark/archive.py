@@ -87,7 +87,6 @@ class Archive:
         return {name: key for name, key in zip(names, self.keys, strict=True) if key is not None}
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
         if not self.sources and self.store is None and not (self.streams and self.url):
             raise InvalidArgument("nothing to archive: name a data directory, the archive_dir of a broker, or streams")
         if self.store is not None and any(map(is_data_directory, self.sources)):

@@ -55,7 +55,6 @@ class Aim:
     exchange: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse two aims."""
         if self.queue is not None and self.exchange is not None:
             raise InvalidArgument("a queue and an exchange are given: messages go to one of them")
 

@@ -54,7 +54,6 @@ class TrafficVolume:
     processing_ms: float = 80.0
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be made."""
         ranges = {
             "messages": (1, 10**12),
             "queues": (1, 100_000),

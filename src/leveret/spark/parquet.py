@@ -35,7 +35,6 @@ class ParquetReader(DataSourceReader):
     """Plans files of an archive; reads some of them in each task."""
 
     def __init__(self, scan: JournalScan) -> None:
-        """Read what a scan says."""
         self.scan = scan
 
     def partitions(self) -> list[InputPartition]:

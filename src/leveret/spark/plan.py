@@ -84,7 +84,6 @@ class Workload:
     """What clients speak: see PROTOCOLS."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no workload."""
         if self.protocol not in PROTOCOLS:
             raise InvalidArgument(f"protocol={self.protocol!r}: give one of {', '.join(PROTOCOLS)}")
         for each in fields(self):

@@ -16,7 +16,6 @@ class Status:
     """The line."""
 
     def __init__(self, stream: TextIO) -> None:
-        """Write to a stream if it is a terminal."""
         self._stream = stream
         self._shown = stream.isatty()
         self._text = ""

@@ -103,7 +103,6 @@ class BrowseReader(DataSourceReader):
     """What is ready in a queue, in the order of delivery; nothing is taken."""
 
     def __init__(self, source: QueueSource) -> None:
-        """Read everything."""
         self.source = source
         self.conditions = Conditions()
 
@@ -200,7 +199,6 @@ class ReservationReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The driver's side, which lives as long as the query, and the tasks' side, which is a copy of it."""
 
     def __init__(self, source: QueueSource, admission: QueueAdmission) -> None:
-        """Nothing is reserved yet."""
         self.source = source
         self.admission = admission
         self._left: int | None = None  # of AvailableNow: messages that were there when it began
@@ -335,7 +333,6 @@ class Keeper:
     """Renews a reservation, in a thread that ends with its process."""
 
     def __init__(self, server: SparkServer, path: str, lease_s: float) -> None:
-        """Begin."""
         self._server = server
         self._path = path
         self._lease_s = lease_s

@@ -45,7 +45,6 @@ class ReplayRequest:
     limit: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what means nothing."""
         if self.limit is not None and self.limit < 1:
             raise InvalidArgument(f"limit={self.limit!r}: give a number of messages")
 

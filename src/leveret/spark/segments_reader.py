@@ -24,7 +24,6 @@ class SegmentsReader(DataSourceReader):
     """Plans slices of segments; reads each in a task."""
 
     def __init__(self, scan: JournalScan) -> None:
-        """Read what a scan says."""
         self.scan = scan
 
     def partitions(self) -> list[InputPartition]:

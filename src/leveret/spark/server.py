@@ -58,7 +58,6 @@ class SparkServer:
     """One server, or the nodes of a cluster: whichever answers."""
 
     def __init__(self, origin: Origin) -> None:
-        """Nothing is asked yet."""
         try:
             tls = None if origin.ca_file is None else ssl.create_default_context(cafile=origin.ca_file)
         except OSError as error:

@@ -45,7 +45,6 @@ class Stage:
     """What both writers do."""
 
     def __init__(self, target: SinkTarget) -> None:
-        """Write to a target."""
         self.target = target
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedPart:
@@ -96,11 +95,9 @@ class BatchWriter(Stage, DataSourceArrowWriter):
     """`df.write`: one batch of a sink of its own."""
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """See DataSourceWriter."""
         self.publish(messages, 0)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """See DataSourceWriter."""
         self.drop(messages)
 
 
@@ -108,11 +105,9 @@ class StreamWriter(Stage, DataSourceStreamArrowWriter):
     """`df.writeStream`: a batch for each micro-batch."""
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """See DataSourceStreamWriter."""
         self.publish(messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """See DataSourceStreamWriter."""
         self.drop(messages)
 
 

@@ -45,20 +45,16 @@ class StoredStream:
         return cls(directory_of(path, name, keys), keys)
 
     def ends(self) -> dict[int, Ends]:
-        """See Place."""
         return {number: Ends(log.first_offset, log.committed) for number, log in self._logs().items()}
 
     def at(self, timestamp_ms: int) -> dict[int, int]:
-        """See Place."""
         return {number: offset_at(log, timestamp_ms) for number, log in self._logs().items()}
 
     def reach(self, spans: list[OffsetSpan], size: int) -> dict[int, int]:
-        """See Place."""
         logs = self._logs()
         return {span.partition: reach(logs[span.partition], span.first, size) for span in spans}
 
     def piece(self, span: OffsetSpan) -> BlockGroup:
-        """See Place."""
         directory = os.path.join(self.directory, str(span.partition))
         log = _known_log(directory, self.keys)
         if log.committed < span.end:

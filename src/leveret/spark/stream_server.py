@@ -36,20 +36,16 @@ class ServedStream:
         return path_of("queues", self.stream, what)
 
     def ends(self) -> dict[int, Ends]:
-        """See Place."""
         return {row["partition"]: Ends(row["first"], row["end"]) for row in self._rows()}
 
     def at(self, timestamp_ms: int) -> dict[int, int]:
-        """See Place."""
         return {row["partition"]: row["at"] for row in self._rows(timestamp_ms=max(0, timestamp_ms))}
 
     def reach(self, spans: list[OffsetSpan], size: int) -> dict[int, int]:
-        """See Place."""
         after = ",".join(f"{span.partition}:{span.first}" for span in spans)
         return {row["partition"]: row["reach"] for row in self._rows(after=after, bytes=size) if "reach" in row}
 
     def piece(self, span: OffsetSpan) -> BlockGroup:
-        """See Place."""
         query = {"partition": span.partition, "offset": span.first, "end": span.end, "bytes": PIECE_BYTES}
         path = self._path("blocks")
         source = f"what {self._server.address!r}{path} sent of partition {span.partition} from offset {span.first} on"

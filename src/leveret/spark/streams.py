@@ -218,7 +218,6 @@ class OffsetReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A streaming query on a stream. The driver's one lives as long as the query; tasks have copies of it."""
 
     def __init__(self, source: StreamSource, admission: StreamAdmission) -> None:
-        """Nothing is read yet."""
         self.source = source
         self.admission = admission
         self._target: dict[int, int] | None = None

@@ -85,7 +85,6 @@ class SinkTarget:
     """The queue or exchange of all rows, if there is one: the server checks it for batches without rows, too."""
 
     def __repr__(self) -> str:
-        """Without what is secret."""
         return f"<Target {self.sink!r}>"
 
 

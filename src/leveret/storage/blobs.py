@@ -86,7 +86,6 @@ class LocalBlobs:
     """Blobs as files of one directory."""
 
     def __init__(self, disk: Disk) -> None:
-        """Use a directory that holds nothing else."""
         self._disk = disk
 
     def put(self, key: str, body: Bytes) -> None:
@@ -99,7 +98,6 @@ class LocalBlobs:
             raise kind(f"a large body of {len(body)} bytes was not stored: {error}; free or repair the disk") from error
 
     def replace(self, key: str, body: Bytes) -> None:
-        """See BlobStore."""
         self.put(key, body)
 
     def get(self, key: str) -> bytes:
@@ -149,7 +147,6 @@ class RemoteBlobs:
             self._store.put(key, body, mode="create")
 
     def replace(self, key: str, body: Bytes) -> None:
-        """See BlobStore."""
         with _telling("replace", self._error):
             self._store.put(key, body, mode="overwrite")
 
@@ -179,7 +176,6 @@ class Blobs:
     """Puts large bodies away and fetches them."""
 
     def __init__(self, store: BlobStore, keys: MasterKeys | None = None) -> None:
-        """Keep blobs in a store, encrypted if there are keys."""
         self._store = store
         self._keys = keys or MasterKeys()
         self._released: deque[tuple[int, str]] = deque()

@@ -168,7 +168,6 @@ class MasterKeys:
     """The master keys that were given, by id; none at all means that nothing is encrypted."""
 
     def __init__(self, *keys: bytes) -> None:
-        """Take 32-byte keys, the one for writing first."""
         self._keys: dict[bytes, bytes] = {}
         for key in keys:
             if len(key) != KEY_BYTES:
@@ -180,11 +179,9 @@ class MasterKeys:
         self._ciphers: dict[tuple[KeyRef, bytes], SegmentCipher] = {}
 
     def __bool__(self) -> bool:
-        """Whether new data is encrypted."""
         return self.writing != PLAIN
 
     def __iter__(self) -> Iterator[bytes]:
-        """The ids, that of the key for writing first."""
         return iter(self._keys)
 
     def new_key(self) -> KeyRef:

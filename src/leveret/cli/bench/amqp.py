@@ -48,7 +48,6 @@ class BenchConnection:
     """One connection with one channel, on a blocking socket."""
 
     def __init__(self, plan: Plan) -> None:
-        """Connect and log in."""
         login = login_of(plan.url)
         raw = socket.create_connection((login.host, login.port), ANSWER_S)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -121,11 +120,9 @@ class BenchConnection:
         self.ask(1, wire.QUEUE_DELETE, wire.QUEUE_DELETE_OK, b"\x00\x00" + wire.short(queue) + b"\x00")
 
     def __enter__(self) -> Self:
-        """Close at the end."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Hang up."""
         try:
             if error[0] is None:
                 self.ask(0, wire.CLOSE, wire.CLOSE_OK, struct.pack(">H", 200) + wire.short("done") + b"\x00" * 4)

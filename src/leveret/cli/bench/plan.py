@@ -68,7 +68,6 @@ class Race:
     """What the threads of one measurement share: when it ends, and why it failed."""
 
     def __init__(self, plan: Plan) -> None:
-        """Begin now."""
         self.plan = plan
         self.sent, self.received = Measured(), Measured()
         self.began_s = time.monotonic()

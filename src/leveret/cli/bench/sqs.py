@@ -80,11 +80,9 @@ class BenchEndpoint:
         return found
 
     def __enter__(self) -> Self:
-        """Close at the end."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Hang up."""
         self._http.close()
 
 

@@ -73,7 +73,6 @@ class Frames:
     """Cuts what was read into frames."""
 
     def __init__(self) -> None:
-        """Nothing was read yet."""
         self._rest = b""
 
     def feed(self, data: bytes) -> Iterator[BenchFrame]:

@@ -24,13 +24,11 @@ class LookedAt(Disk):
         self._progress = progress
 
     def read_all(self, name: str) -> bytes:
-        """See Disk."""
         data = super().read_all(name)
         self._progress(len(data))
         return data
 
     def pread(self, fd: int, size: int, offset: int) -> bytes:
-        """See Disk."""
         data = super().pread(fd, size, offset)
         self._progress(len(data))
         return data
@@ -53,11 +51,9 @@ class LookedAt(Disk):
     # What would change something
 
     def open_append(self, name: str) -> int:
-        """See Disk."""
         return NOWHERE
 
     def write(self, fd: int, buffers: Sequence[Bytes]) -> int:
-        """See Disk."""
         return sum(len(each) for each in buffers)
 
     def sync(self, fd: int) -> None:
@@ -76,6 +72,5 @@ class LookedAt(Disk):
         """See Disk."""
 
     def close(self, fd: int) -> None:
-        """See Disk."""
         if fd != NOWHERE:
             super().close(fd)

@@ -72,7 +72,6 @@ class Live:
     """The live view. A thread asks, so that keys work while an answer is on its way."""
 
     def __init__(self, broker: RemoteBroker, given: Namespace, view: TopView) -> None:
-        """Nothing was asked yet."""
         self._look = partial(look, broker, given)
         self._view = view
         self._facts: TopFacts | None = None

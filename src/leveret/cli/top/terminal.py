@@ -34,14 +34,12 @@ class Terminal:
     """The terminal that the process was started in."""
 
     def __init__(self) -> None:
-        """Nothing is changed yet."""
         self._fd = sys.stdin.fileno()
         self._shown: list[str] = []
         self._size = os.terminal_size((0, 0))
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
 
     def __enter__(self) -> Self:
-        """Take it over."""
         self._before = termios.tcgetattr(self._fd)
         tty.setraw(self._fd, termios.TCSADRAIN)
         self._write(ENTER)
@@ -50,7 +48,6 @@ class Terminal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give it back as it was."""
         self._write(LEAVE)
         termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
 

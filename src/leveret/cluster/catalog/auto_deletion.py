@@ -29,7 +29,6 @@ class AutoDeletion:
     """Those that a node has to tell of."""
 
     def __init__(self, node: Node) -> None:
-        """None yet."""
         self._node = node
         self._late: list[Verb] = []
         self._around: tuple[frozenset[str], frozenset[str]] | None = None

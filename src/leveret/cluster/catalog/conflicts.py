@@ -35,7 +35,6 @@ class ConflictResolution:
     """For the operators of one node."""
 
     def __init__(self, node: Node) -> None:
-        """Speak for a node, and let others ask it."""
         self._node = node
         node.call_handlers.works[SETTLE] = self._here
 

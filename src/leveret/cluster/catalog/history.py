@@ -23,7 +23,6 @@ class VersionHistory:
     """The versions up to the newest one."""
 
     def __init__(self, first: Mark = BEGINNING) -> None:
-        """It begins with a snapshot, or with nothing."""
         self.newest = first
         self._writers = {first.version: first.writer}
 

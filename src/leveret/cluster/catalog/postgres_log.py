@@ -74,43 +74,35 @@ class PostgresLog:
         self._threads = ThreadPoolExecutor(2, "leveret-catalog")  # one for each session
 
     async def append(self, entry: LogEntry) -> bool:
-        """See CatalogLog."""
         changes = packed(entry.changes, ENTRY_BYTES_MAX)
         values = {"version": Int8(entry.version), "writer": entry.writer, "changes": changes}
         return (await self._run(self._log, APPEND, values))[0] == 1
 
     async def barrier(self) -> int:
-        """See CatalogLog."""
         version: int = (await self._run(self._log, BARRIER, {}))[1][0][0]
         return version
 
     async def read(self, version: int, limit: int) -> list[LogEntry]:
-        """See CatalogLog."""
         rows = (await self._run(self._reading, READ, {"version": Int8(version), "limit": Int8(limit)}))[1]
         return [LogEntry(found, writer, unpacked(changes)) for found, writer, changes in rows]
 
     async def snapshot(self) -> Snapshot | None:
-        """See CatalogLog."""
         rows = (await self._run(self._reading, SNAPSHOT, {}))[1]
         return Snapshot(rows[0][0], rows[0][1], unpacked(rows[0][2])) if rows else None
 
     async def compact(self, snapshot: Snapshot) -> None:
-        """See CatalogLog."""
         version, changes = {"version": Int8(snapshot.version)}, packed(snapshot.changes, SNAPSHOT_BYTES_MAX)
         await self._run(self._log, KEEP, {**version, "writer": snapshot.writer, "changes": changes})
         await self._run(self._log, REMOVE, version)
 
     async def renew_row(self, reader: CatalogReader) -> list[CatalogReader]:
-        """See Readers."""
         values = {"name": reader.name, "version": Int8(reader.version), "beats": Int8(reader.renewals)}
         return [CatalogReader(*row) for row in (await self._run(self._reading, RENEW_ROW, values))[1]]
 
     async def readers(self) -> list[CatalogReader]:
-        """See Readers."""
         return [CatalogReader(*row) for row in (await self._run(self._reading, READERS, {}))[1]]
 
     async def forget(self, reader: CatalogReader) -> None:
-        """See Readers."""
         await self._run(self._reading, FORGET, {"name": reader.name, "beats": Int8(reader.renewals)})
 
     async def close(self) -> None:

@@ -34,7 +34,6 @@ class Propagation:
     """What all nodes know, as far as this one has seen to it."""
 
     def __init__(self, catalog: ClusterCatalog, tell: Tell) -> None:
-        """Of a catalog that any node changes."""
         self._catalog = catalog
         self._tell = tell
         self._turn = asyncio.Lock()

@@ -51,7 +51,6 @@ class ReadLease:
     """How long ago the copy of this node is known to have been the newest."""
 
     def __init__(self, lease_s: float, now_us: Callable[[], int] = ticks_us) -> None:
-        """It is not known at all."""
         self.lease_s = lease_s
         self.now_us = now_us
         self._until_us = 0
@@ -75,7 +74,6 @@ class ReaderWatch:
     """Since when the rows of others are as they are."""
 
     def __init__(self, read_lease: ReadLease) -> None:
-        """No row was looked at yet."""
         self._read_lease = read_lease
         self._since_us: dict[tuple[str, int], int] = {}
 

@@ -36,7 +36,6 @@ class Reconciliation:
     """The definitions of one shard; all but what is told of a conflict under its lock."""
 
     def __init__(self, shard_id: str, core: Broker) -> None:
-        """What the journal says."""
         self._shard_id = shard_id
         self._core = core
         self.unknown: list[DefinitionChange] = []

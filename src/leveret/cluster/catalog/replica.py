@@ -36,7 +36,6 @@ class DraftJournal(Journal):
     noted: list[DefinitionChange]
 
     def defined(self, what: int, payload: bytes) -> int:
-        """See Journal."""
         if what & ~REMOVED in SHARED:
             self.noted.append(DefinitionChange(what, payload))
         return 0
@@ -54,7 +53,6 @@ class Replica:
     """All definitions."""
 
     def __init__(self, shards: int) -> None:
-        """None yet."""
         self.lock = threading.Lock()
         self.followers: list[Callable[[DefinitionChange], None]] = []
         """Told, under the lock, about every change that was made by no verb here."""

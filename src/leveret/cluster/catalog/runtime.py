@@ -23,14 +23,12 @@ class CatalogRuntime(Runtime):
     _decider = 0
 
     def __enter__(self) -> Broker:
-        """Take the lock, unless this thread decides something."""
         if self._decider == threading.get_ident():
             self.core.tick(self.clock.now_ms())
             return self.core
         return super().__enter__()
 
     def __exit__(self, *error: object) -> None:
-        """Let it go, if it was taken."""
         if self._decider != threading.get_ident():
             super().__exit__(*error)
 

@@ -24,7 +24,6 @@ class GatewayLost(Unreachable):
     """No answer; `sent` says whether the request may have been heard."""
 
     def __init__(self, reason: str, sent: bool) -> None:
-        """Say why."""
         super().__init__(reason)
         self.sent = sent
 
@@ -63,7 +62,6 @@ class GatewayConnection(AsyncConnection):
     """One connection to an endpoint; one request at a time."""
 
     def __init__(self, endpoint: EtcdEndpoint, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Use open()."""
         super().__init__(reader, writer, ANSWER_BYTES_MAX)
         self.endpoint = endpoint
 

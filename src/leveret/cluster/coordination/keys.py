@@ -78,7 +78,6 @@ class EtcdKeys:
     """The keys of one cluster."""
 
     def __init__(self, cluster: str) -> None:
-        """Those of the cluster of that name."""
         check_name("cluster", cluster)
         if "/" in cluster:
             raise InvalidArgument(f"the name of a cluster has no slash: '{cluster}'")

@@ -19,7 +19,6 @@ class ClusterMembership:
     """The view of one node; sans-IO."""
 
     def __init__(self, keys: EtcdKeys, shards: int) -> None:
-        """Nothing is known."""
         self._keys = keys
         self._shards = shards
         self._revisions: Counter[tuple[str, str]] = Counter()

@@ -65,7 +65,6 @@ class Placements:
     """
 
     def __init__(self, shards: int = SHARDS) -> None:
-        """Nothing is placed."""
         if not 1 <= shards <= SHARDS_MAX:
             raise InvalidArgument(f"{shards} shards: from 1 to {SHARDS_MAX} are possible")
         self.shards = shards

@@ -21,7 +21,6 @@ class AutoDeleted:
     """Those of a cluster, as one node hears of them."""
 
     def __init__(self, node: Node) -> None:
-        """Ask the shards by a node."""
         self._node = node
         self._rows = ClusterRows(node)
 

@@ -43,7 +43,6 @@ class Forwarder:
     """One for each node."""
 
     def __init__(self, node: Node) -> None:
-        """No request was sent yet."""
         self._node = node
         self._forwarded_handlers: set[ForwardedHandler] = set()
         self._bodies_bytes = 0

@@ -33,7 +33,6 @@ class Colleagues:
     """The nodes of a cluster as one of them asks them."""
 
     def __init__(self, node: Node) -> None:
-        """Ask by a node."""
         self._node = node
         self.auto_deleted = AutoDeleted(node).wait
 
@@ -77,7 +76,6 @@ class ManagedShard:
     """The management of one shard; `of` is that of its node, which may begin later."""
 
     def __init__(self, of: NodeManagement, shard_id: str, broker: Broker, async_broker: AsyncBroker) -> None:
-        """Count from now on."""
         self._of = of
         self._shard_id = shard_id
         self._async_broker = async_broker
@@ -111,7 +109,6 @@ class NodeManagement:
     """The management of a node and of its shards."""
 
     def __init__(self) -> None:
-        """There is no node yet."""
         self.departed = Departed()
         self._shards: dict[str, ManagedShard] = {}
         self._node: Node | None = None

@@ -32,7 +32,6 @@ class PendingForward(PendingAnswer[Answer]):
         sent_request.add_done_callback(self._heard)
 
     def cancel(self) -> None:
-        """See PendingAnswer."""
         if not self.done:
             super().cancel()
             self._work.cancel()

@@ -49,7 +49,6 @@ class ForwardedRequest(PendingAnswer[Response | Streamed]):
             raise
 
     def cancel(self) -> None:
-        """See PendingAnswer."""
         super().cancel()
         self.close()
 

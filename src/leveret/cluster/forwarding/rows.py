@@ -51,7 +51,6 @@ class ClusterRows:
     """The rows of queues and streams, wherever they are."""
 
     def __init__(self, node: Node) -> None:
-        """Ask other nodes by a node."""
         self._node = node
 
     def answer(self, request: Request) -> Response:

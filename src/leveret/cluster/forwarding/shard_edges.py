@@ -48,7 +48,6 @@ class ShardApis:
         }
 
     def close(self) -> None:
-        """See Edges."""
         self.closed = True
         self._api.close()
         self.account.close()

@@ -86,7 +86,7 @@ class NodeService(Service):
 
 
 def here(service: NodeService, call: SqsCall) -> Answer:
-    """See NodeService.here."""
+    """By what this node's catalog replica knows."""
     return service.here(call)
 
 

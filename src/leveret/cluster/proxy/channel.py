@@ -52,7 +52,6 @@ class ProxyChannel(Channel, Relay):
     handlers: Handlers = HANDLERS
 
     def __init__(self, connection: ProxyConnection, number: int) -> None:
-        """Start with nothing in any shard."""
         super().__init__(connection, number)
         self.proxy = connection
         self.consumers: dict[str, ShardChannel] = {}

@@ -92,7 +92,6 @@ class ProxyConnection(AmqpConnection):
     """One client of a node."""
 
     def __init__(self, hub: Hub, peer: AmqpPeer, node: ProxyNode) -> None:
-        """Wait for the protocol header."""
         super().__init__(hub, peer)
         self.node = node
         self._owner = sys.intern(node.identify())

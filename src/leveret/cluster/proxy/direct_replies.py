@@ -19,7 +19,6 @@ class RemoteReplies:
     """Who waits for replies on another node."""
 
     def __init__(self, link: PeerLink) -> None:
-        """It is reached by a link."""
         self._link = link
 
     def deliver(self, exchange: str, routing_key: str, content: bytes, header_len: int) -> bool:

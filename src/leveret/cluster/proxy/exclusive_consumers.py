@@ -27,7 +27,6 @@ class ExclusiveConsumers:
     """Those of one shard."""
 
     def __init__(self, core: Broker, orphaned: OrphanedDeliveries) -> None:
-        """Know no consumer that is not in the definitions."""
         self._core = core
         self._orphaned = orphaned
         self.is_present: Callable[[str], bool] = lambda node: True

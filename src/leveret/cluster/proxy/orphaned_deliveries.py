@@ -47,7 +47,6 @@ class OrphanedDeliveries:
     """The deliveries of one shard whose holders are waited for."""
 
     def __init__(self, core: Broker) -> None:
-        """Nothing is kept yet."""
         self._core = core
         self._kept: dict[Key, Kept] = {}  # the first one is the one whose time ends first
         self._counts: Counter[int] = Counter()  # of those, by queue

@@ -62,7 +62,6 @@ class ProxiedChannel(Channel):
     handlers: Handlers = PROXIED_HANDLERS
 
     def __init__(self, connection: ProxiedConnection, number: int) -> None:
-        """Start without consumers."""
         super().__init__(connection, number)
         self.named = 0
         """The last delivery of which the proxy knows what it is."""
@@ -115,7 +114,6 @@ class ProxiedConnection(AmqpConnection):
     """The connection of a proxied client; it also hears what leveret.cluster.proxy.claims has."""
 
     def __init__(self, shard: Shard, peer: AmqpPeer) -> None:
-        """Wait to be admitted."""
         super().__init__(shard.hub, peer)
         self.shard = shard
         self._takes = True  # whether the client does
@@ -229,7 +227,6 @@ class ProxiedClient:
     """One client in one shard; the hub of the shard takes it for a socket."""
 
     def __init__(self, shard: Shard, caller: ProxyCaller, listener: ShardListener) -> None:
-        """Open a connection."""
         self._shard = shard
         self._hub = shard.hub
         self._listener = listener

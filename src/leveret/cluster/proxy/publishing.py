@@ -27,7 +27,6 @@ class ProxyPublish(Publish):
         wire: bytes,
         header_len: int,
     ) -> None:
-        """Check everything."""
         if immediate:
             raise ProtocolError(Reply.NOT_IMPLEMENTED, "immediate=true")
         super().__init__(channel, exchange, routing_key, mandatory, wire, header_len)

@@ -84,7 +84,6 @@ class RemoteListener:
     """The other end: a proxied client in a shard of this node, whose client is elsewhere."""
 
     def __init__(self, link: PeerLink, number: int, shard: Shard, caller: ProxyCaller) -> None:
-        """Let the client in."""
         self._link = link
         self._number = number
         self._shard = shard

@@ -59,7 +59,6 @@ class Arriving:
     __slots__ = ("method", "missing_bytes", "parts")
 
     def __init__(self, method: bytes) -> None:
-        """First comes the header, which says how long the body is."""
         self.method = method
         self.parts: list[bytes] = []
         self.missing_bytes = 0
@@ -69,7 +68,6 @@ class ShardConnection(ShardConnectionBase):
     """One connection in one shard; its frames are taken apart in relay.pyx."""
 
     def __init__(self, connection: ProxyConnection, shard_id: str) -> None:
-        """Nothing is sent before there is a session."""
         super().__init__(connection)
         self.shard_id = shard_id
         self._session: OwnerSession | None = None

@@ -15,7 +15,6 @@ class ProxyTransaction(Transaction):
     """The open transaction of a channel."""
 
     def __init__(self, channel: ProxyChannel) -> None:
-        """Start empty."""
         super().__init__(channel)
         self._proxy = channel
 

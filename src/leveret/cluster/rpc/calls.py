@@ -26,7 +26,6 @@ class CallHandlers:
     """Those that a node runs for others."""
 
     def __init__(self) -> None:
-        """None yet."""
         self.works: dict[str, Work] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 

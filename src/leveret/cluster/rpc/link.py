@@ -70,7 +70,6 @@ class PeerLink(asyncio.Protocol):
     """One connection to another node."""
 
     def __init__(self, peers: LinkOwner, calls: str | None) -> None:
-        """Of a node that calls another one, or is called."""
         self.peer = ""
         self._peers = peers
         self._calls = calls

@@ -60,7 +60,6 @@ class PeerListener:
         self._listener = SocketListener(bound, self._accepted)
 
     def __len__(self) -> int:
-        """How many strangers there are."""
         return len(self._strangers)
 
     def close(self) -> None:

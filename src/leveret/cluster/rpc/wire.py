@@ -73,7 +73,6 @@ class LinkReader:
     """Bytes to messages."""
 
     def __init__(self) -> None:
-        """A stranger may say little."""
         self._buffer = bytearray()
         self.bytes_max = STRANGER_BYTES_MAX
 

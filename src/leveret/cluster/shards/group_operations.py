@@ -30,7 +30,6 @@ class GroupOperations:
     """The groups for the operators of one node."""
 
     def __init__(self, node: Node, coordinator: Coordinator, moving: Moving) -> None:
-        """Speak for a node that has joined."""
         self._node = node
         self._coordinator = coordinator
         self._moving = moving

@@ -65,7 +65,6 @@ class OutboxDestination(NamedTuple):
         return {VHOST: self.vhost, QUEUE: self.queue} if self.queue else {SHARD: self.shard_id}
 
     def __str__(self) -> str:
-        """As operators read it."""
         return f"queue '{self.queue}' in vhost '{self.vhost}'" if self.queue else f"shard {self.shard_id}"
 
 

@@ -103,7 +103,6 @@ class MetadataCache:
     """The metadata of some messages of an outbox."""
 
     def __init__(self) -> None:
-        """None yet."""
         self._known: dict[tuple[bytes, bytes, int, int], MessageMetadata] = {}
 
     def of(self, message: Message) -> MessageMetadata:

@@ -124,7 +124,6 @@ class Outbox:
     def _keep(
         self, vhost: str, exchange: str, keys: list[str], properties: Properties, waits: bool
     ) -> list[tuple[Properties, list[Queue]]]:
-        """See leveret.core.deadletter.Outbox."""
         away = self._away(vhost, exchange, keys, properties)
         if not away:
             return []
@@ -136,7 +135,6 @@ class Outbox:
         return [(addressed(properties, vhost), self._woken(OutboxDestination(shard_id) for shard_id in away))]
 
     def _forward(self, vhost: str, name: str, properties: Properties) -> tuple[Properties, Queue] | None:
-        """See leveret.core.deadletter.Away."""
         for shard_id in self._away(vhost, "", [name], Properties()):
             [queue] = self._woken([OutboxDestination(shard_id, vhost, name)])
             return addressed(properties, vhost, moved=True), queue
@@ -145,7 +143,6 @@ class Outbox:
     def shard_route(
         self, vhost: str, exchange: str, routing_key: str, keys: list[str], properties: Properties
     ) -> OutboxRoute | None:
-        """See leveret.ingest.other_shards.OtherShards."""
         away = self._away(vhost, exchange, keys, properties if exchange else Properties())
         senders = [
             self._sender(OutboxDestination(shard_id, vhost, name))
@@ -202,7 +199,6 @@ class OutboxRoute:
         routing_key: str,
         properties: Properties,
     ) -> None:
-        """The senders are those of the queues that it leads to."""
         self._core = core
         self._senders = senders
         self._vhost = vhost

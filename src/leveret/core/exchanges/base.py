@@ -58,7 +58,6 @@ class Exchange:
         internal: bool = False,
         arguments: Arguments | None = None,
     ) -> None:
-        """Declare without bindings."""
         self.name = name
         self.type = type
         self.durable = durable

@@ -10,7 +10,6 @@ class DirectExchange(Exchange):
     """Matches by equality, one look-up whatever the number of bindings."""
 
     def __init__(self, *declaration: Any, **named: Any) -> None:
-        """Declare without bindings."""
         super().__init__(*declaration, **named)
         self._by_key: dict[str, dict[Binding, None]] = {}
 
@@ -37,7 +36,6 @@ class DefaultExchange(Exchange):
     cacheable = False
 
     def __init__(self, queues: Mapping[str, Any]) -> None:
-        """Route straight into a virtual host's queues."""
         super().__init__("", "direct")
         self._queues = queues
 

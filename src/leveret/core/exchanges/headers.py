@@ -47,7 +47,6 @@ class HeadersExchange(Exchange):
     cacheable = False
 
     def __init__(self, *declaration: Any, **named: Any) -> None:
-        """Declare without bindings."""
         super().__init__(*declaration, **named)
         self._rules: dict[Binding, _Rule] = {}
 

@@ -11,7 +11,6 @@ class ModulusHashExchange(Exchange):
     """Spreads evenly; a change of the destinations moves most keys."""
 
     def __init__(self, *declaration: Any, **named: Any) -> None:
-        """Declare without bindings."""
         super().__init__(*declaration, **named)
         self._ordered: list[Any] | None = None
 

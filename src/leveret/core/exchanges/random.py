@@ -15,7 +15,6 @@ class RandomExchange(Exchange):
     cacheable = False
 
     def __init__(self, *declaration: Any, **named: Any) -> None:
-        """Declare without bindings."""
         super().__init__(*declaration, **named)
         self._count = 0
 

@@ -38,7 +38,6 @@ class TopicExchange(Exchange):
     """Follows all patterns at once, word by word: work is bounded by words x nodes, however many `#` there are."""
 
     def __init__(self, *declaration: Any, **named: Any) -> None:
-        """Declare without bindings."""
         super().__init__(*declaration, **named)
         self._root = _Node()
 

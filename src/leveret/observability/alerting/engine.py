@@ -27,7 +27,6 @@ class Alert:
     __slots__ = ("fired_ms", "key", "rule", "seen", "since_ms", "state", "value", "worst")
 
     def __init__(self, key: Key, rule: AlertRuleSettings, since_ms: int, value: float) -> None:
-        """Begin as pending."""
         self.key = key
         self.rule = rule
         self.state = PENDING
@@ -67,7 +66,6 @@ class AlertEngine:
     """Every alert that is known."""
 
     def __init__(self) -> None:
-        """Nothing is wrong yet."""
         self.alerts: dict[Key, Alert] = {}
         self.left_out = 0
         """How many more there were in the last turn than can be kept."""

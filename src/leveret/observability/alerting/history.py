@@ -23,7 +23,6 @@ class AlertHistory:
     """The events of one server."""
 
     def __init__(self, directory: str | None = None, *, file_bytes_max: int = FILE_BYTES_MAX) -> None:
-        """Keep events in a directory, or in memory only."""
         self._file = RowFile(directory, NAME, LOG, file_bytes_max)
         self._events: deque[Row] = deque(self._file.read(EVENTS_MAX), EVENTS_MAX)
 

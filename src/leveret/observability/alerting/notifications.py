@@ -53,7 +53,6 @@ class Notifications:
     """Every group."""
 
     def __init__(self) -> None:
-        """No receiver was told anything yet."""
         self._groups: dict[str, dict[str, NotificationGroup]] = {}
         """By receiver and rule."""
 

@@ -9,7 +9,6 @@ class Window:
     __slots__ = ("_before", "_current", "_start_ms", "_width_ms")
 
     def __init__(self, width_ms: int, now_ms: int) -> None:
-        """Nothing has happened yet."""
         self._width_ms = width_ms
         self._start_ms = now_ms
         self._before = self._current = 0
@@ -40,7 +39,6 @@ class BucketWindow:
     __slots__ = ("_before", "_start", "_start_ms", "_width_ms")
 
     def __init__(self, width_ms: int, start: tuple[int, ...], now_ms: int) -> None:
-        """Begin with what the histogram had."""
         self._width_ms = width_ms
         self._start_ms = now_ms
         self._before = self._start = start

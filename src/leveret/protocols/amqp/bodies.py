@@ -49,7 +49,6 @@ class Bodies:
     """The large bodies that are on their way to clients."""
 
     def __init__(self, hub: Hub, store: BodyStore) -> None:
-        """Nothing was fetched so far."""
         self._hub = hub
         self.store = store
         self._fetched: OrderedDict[bytes, bytes] = OrderedDict()

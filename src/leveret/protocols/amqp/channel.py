@@ -70,7 +70,6 @@ class Channel(ChannelTraffic):
     handlers: Handlers = HANDLERS
 
     def __init__(self, connection: AmqpConnection, number: int) -> None:
-        """Start without consumers."""
         hub = connection.hub
         limits = hub.limits
         shared = connection.outlet, hub.core, number, connection.routes

@@ -63,7 +63,6 @@ class AmqpPeer(NamedTuple):
     certificate_name: str | None = None
 
     def __str__(self) -> str:
-        """The address as people write it."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
@@ -88,7 +87,6 @@ class AmqpConnection(FrameSession):
     """One client."""
 
     def __init__(self, hub: Hub, peer: AmqpPeer) -> None:
-        """Wait for the protocol header."""
         super().__init__(FrameReader(hub.limits.frame_max, hub.limits.channel_max), hub.outbox)
         self.hub = hub
         self.peer = peer

@@ -9,7 +9,6 @@ class Method:
     """What every method is; its subclasses are frozen dataclasses."""
 
     def __init_subclass__(cls) -> None:
-        """Make a dataclass of it."""
         dataclass(frozen=True)(cls)
 
 

@@ -10,7 +10,6 @@ class Owned:
     """Queues that no other connection may use."""
 
     def __init__(self) -> None:
-        """Start with none."""
         self._queues: dict[str, Queue] = {}
         self._known_max = SLACK
 

@@ -36,7 +36,6 @@ class Publish:
     def __init__(
         self, channel: Channel, exchange: str, routing_key: str, mandatory: bool, wire: bytes, header_len: int
     ) -> None:
-        """Check everything."""
         self._channel = channel
         self._now_ms = channel.core.now_ms
         self.exchange = exchange

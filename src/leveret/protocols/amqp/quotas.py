@@ -19,7 +19,6 @@ class Quotas:
     """The checks before something is opened or declared."""
 
     def __init__(self, hub: Hub) -> None:
-        """Count what the hub has."""
         self._hub = hub
 
     def check_connection(self, user: str, vhost: str) -> None:

@@ -27,7 +27,6 @@ class ReplyConsumer:
     """Who waits for replies on a channel."""
 
     def __init__(self, channel: Channel, tag: str) -> None:
-        """Give it a name that replies can be sent to."""
         self._channel = channel
         self.tag = tag
         self.name = reply_name(channel.hub.replies.node)
@@ -45,7 +44,6 @@ class Replies:
     """Who waits for replies, by the names that requests carry."""
 
     def __init__(self) -> None:
-        """No channel waits, and there is only one node."""
         self.node = ""
         self.in_thread: Callable[[str], Taker | None] = lambda node: None
         """Who takes what is for another node; None: there is no such node."""

@@ -61,7 +61,6 @@ cdef class StreamSubscriber(Subscriber):
         return min([(<StreamCursor>cursor).offset for cursor in self.cursors], default=0)
 
     cpdef int pull(self) except -1:
-        """See Consumer."""
         cdef Record record
         cdef StreamCursor cursor
         cdef int pulled = 0

@@ -43,7 +43,6 @@ cdef class Subscriber(Consumer):
         return False
 
     cpdef deliver(self, Held held):
-        """See Consumer."""
         cdef ChannelTraffic channel = self.channel
         cdef uint64_t tag = channel.last_tag + 1
         put_tag(self.prefix + self.prefix_len - TAG_AND_FLAG, tag)

@@ -27,7 +27,6 @@ class TrafficCounts:
     """The counters of channels that are gone; and of all, with those that are there."""
 
     def __init__(self) -> None:
-        """Nothing was counted yet."""
         self._gone: Counter[str] = Counter(dict.fromkeys(COUNTED, 0))
 
     def keep(self, channel: Channel) -> None:

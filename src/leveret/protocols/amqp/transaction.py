@@ -28,7 +28,6 @@ class Transaction:
     """The open transaction of a channel; there is always one, since a commit begins the next."""
 
     def __init__(self, channel: Channel) -> None:
-        """Start empty."""
         self._channel = channel
         self.clear()
 

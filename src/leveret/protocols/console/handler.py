@@ -16,12 +16,10 @@ class Console:
     """Serves the page to users who can log in, and the login to every client."""
 
     def __init__(self, login: ConsoleLogin) -> None:
-        """Read the files."""
         self._assets = read_assets()
         self._router = Router(login.routes())
 
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
-        """Answer a request."""
         if request.raw_path in OUTSIDE:
             return Response(303, headers=(("Location", HOME),))
         asset = find(self._assets, request)

@@ -223,7 +223,6 @@ class Poll:
         consumer: str | None = None,
         user: str | None = None,
     ) -> None:
-        """Wait for so many messages."""
         self.user = user
         self._async_broker = async_broker
         self._queue = queue
@@ -260,7 +259,6 @@ class Poll:
             self.finish(taken)
 
     def end(self) -> None:
-        """See WaitingRequest."""
         self.finish([])
 
     def finish(self, taken: list[Message]) -> None:

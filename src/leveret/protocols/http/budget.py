@@ -17,7 +17,6 @@ class Budget:
     """The memory of all connections together."""
 
     def __init__(self, request_bytes_max: int = REQUEST_BYTES_MAX, unread_bytes_max: int = UNREAD_BYTES_MAX) -> None:
-        """Nothing is counted yet."""
         self.request_bytes_max = request_bytes_max
         self.request_bytes = 0
         self.unread_bytes = 0

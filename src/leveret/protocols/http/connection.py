@@ -48,7 +48,6 @@ class HttpConnection(asyncio.Protocol):
     """A client that was let in."""
 
     def __init__(self, server: HttpServer, host: str, port: int, slot: Slot, tls: ServerTls | None = None) -> None:
-        """Nothing has been said yet."""
         self.host = host
         self.slot = slot
         self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

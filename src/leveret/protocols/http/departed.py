@@ -17,7 +17,6 @@ class Departed:
     """The counters of shards that are gone; nothing on a single server."""
 
     def __init__(self) -> None:
-        """None is gone yet."""
         self.tallies: defaultdict[str, Tally] = defaultdict(Tally)
         self.sync_us = Histogram()
         self.batch_entries = Histogram()

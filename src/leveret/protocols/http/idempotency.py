@@ -33,7 +33,6 @@ class Idempotency:
     """Does requests once, as far as is remembered."""
 
     def __init__(self, answers: Answers) -> None:
-        """Remember by these."""
         self._answers = answers
         self._tasks: set[asyncio.Task[Answer]] = set()
 

@@ -14,7 +14,6 @@ class Output:
     """The bytes on their way to a client."""
 
     def __init__(self, call_soon: Callable[[Callable[[], object]], Any], share: MemoryShare) -> None:
-        """There is no transport yet."""
         self._call_soon = call_soon
         self._share = share
         self._transport: asyncio.Transport | None = None

@@ -20,7 +20,6 @@ class PendingAnswer(Generic[T]):
     __slots__ = ("_cancelled", "_error", "_listener", "_value", "done")
 
     def __init__(self, value: T) -> None:
-        """Keep a value until it is good."""
         self._value = value
         self._error: Exception | None = None
         self._listener: Callable[[PendingAnswer[T]], object] | None = None
@@ -65,7 +64,6 @@ class PendingAnswer(Generic[T]):
         return self._value
 
     def __await__(self) -> Generator[object, None, T]:
-        """Wait for it as a task."""
         if not self.done:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self.add_done_callback(partial(_wake, future))

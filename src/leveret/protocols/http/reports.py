@@ -22,7 +22,6 @@ class Reports:
     """The reports in a directory; without one there are none. Reads files: not for the event loop."""
 
     def __init__(self, folder: str | None) -> None:
-        """Look there at each request."""
         self._folder = None if folder is None else Path(folder)
 
     @property

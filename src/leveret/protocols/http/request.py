@@ -27,7 +27,6 @@ class Refusal(LeveretError):
     """What is refused for a reason of HTTP: a status, a sentence for the client, and headers if need be."""
 
     def __init__(self, status: int, detail: str, headers: tuple[tuple[str, str], ...] = ()) -> None:
-        """Refuse with a status."""
         super().__init__(detail)
         self.status = status
         self.headers = headers
@@ -67,7 +66,6 @@ class Request:
     def __init__(
         self, method: str, target: bytes, headers: dict[bytes, bytes], peer: HttpPeer, version: str = "1.1"
     ) -> None:
-        """A request whose body is still to come."""
         self.method = method
         self.target = target
         self.raw_path, _, self.raw_query = target.partition(b"?")

@@ -23,7 +23,6 @@ class ReservedConnection(HttpConnection):
     """A client that was let in for a health check."""
 
     def __init__(self, server: HttpServer, host: str, port: int, slot: Slot, tls: ServerTls | None = None) -> None:
-        """Nothing has been said yet."""
         super().__init__(server, host, port, slot, tls)
         self._until_s = server.now_s + DEADLINE_S
 

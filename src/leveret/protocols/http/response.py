@@ -22,7 +22,6 @@ class Response:
     def __init__(
         self, status: int = 200, body: bytes = b"", content_type: str | None = None, headers: Headers = ()
     ) -> None:
-        """Answer with these bytes."""
         self.status = status
         self.body = body
         self.content_type = content_type
@@ -57,7 +56,6 @@ class Streamed:
         status: int = 200,
         length: int | None = None,
     ) -> None:
-        """Answer with these parts."""
         self.status = status
         self.parts = parts
         self.content_type = content_type

@@ -66,7 +66,6 @@ class Router:
             node.names = tuple(names)
 
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
-        """Answer a request."""
         values: list[str] = []
         segments = request.segments
         if self._trailing_slash and not segments[-1]:

@@ -86,7 +86,6 @@ class HttpServer:
         self._sweep = self._loop.call_later(SWEEP_S, self._tick)
 
     def __len__(self) -> int:
-        """How many connections there are."""
         return len(self._connections)
 
     # Coming and going

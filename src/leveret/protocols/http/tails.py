@@ -68,7 +68,6 @@ class StreamTail:
     """A request that waits for a stream to grow; see Waiters."""
 
     def __init__(self, async_broker: AsyncBroker, stream: Stream, wait_s: float, user: str) -> None:
-        """Be woken from now on."""
         self.user = user
         self._async_broker = async_broker
         self._stream = stream
@@ -98,11 +97,9 @@ class StreamTail:
         return not self.ended
 
     def wake(self) -> None:
-        """See Waiter."""
         self._async_broker.call(self._stirred.set)
 
     def end(self) -> None:
-        """See Waiting."""
         self.ended = True
         self._stirred.set()
 

@@ -19,7 +19,6 @@ class Throttle:
     """How often one may ask, over all ports together; without a limit, as often as one likes."""
 
     def __init__(self, limit: RateLimit | None, clock: Clock) -> None:
-        """No client has asked yet."""
         self._limit = limit
         self._clock = clock
         self.refused = 0

@@ -32,7 +32,6 @@ class ManagementCall:
     """A request of a known user, unless the endpoint needs no login."""
 
     def __init__(self, request: Request, context: AdminContext) -> None:
-        """Nothing is checked yet."""
         self.request = request
         self.context = context
 

@@ -55,16 +55,13 @@ class ByName(Sequence[Any]):
     """The queues of virtual hosts in their order; a page looks up its own only."""
 
     def __init__(self, runtime: Runtime, virtual_hosts: Iterable[Vhost]) -> None:
-        """Nothing is looked up yet."""
         self._runtime = runtime
         self._virtual_hosts = list(virtual_hosts)
 
     def __len__(self) -> int:
-        """How many there are now."""
         return sum(len(virtual_host.queues) for virtual_host in self._virtual_hosts)
 
     def __getitem__(self, places: Any) -> Any:
-        """The queues of a slice, or one of them."""
         if not isinstance(places, slice):
             return self[:][places]
         found: list[Queue] = []

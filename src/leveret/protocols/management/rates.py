@@ -55,7 +55,6 @@ class SampleSeries:
     __slots__ = ("samples",)
 
     def __init__(self, samples_max: int = HISTORY) -> None:
-        """Nothing was looked at yet."""
         self.samples: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=samples_max)
 
     def add(self, at_ms: int, values: tuple[int, ...]) -> None:

@@ -52,7 +52,6 @@ class BadRequest(errors.InvalidArgument):
     """A request that cannot be understood, with RabbitMQ's word for why."""
 
     def __init__(self, reason: str, error: str = "bad_request") -> None:
-        """Refuse with 400."""
         super().__init__(reason)
         self.error = error
 

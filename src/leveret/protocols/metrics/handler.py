@@ -46,7 +46,6 @@ class Metrics:
         self._long_ones = 0
 
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
-        """Answer a request."""
         if request.is_local:
             return self._open(request)
         return self._limited(request) if self._public else self._guarded(request)

@@ -60,14 +60,12 @@ class Crowd:
     """Slots by origin, in the order in which they came; every operation takes the same time, however many there are."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._by_origin: dict[str, dict[Slot, None]] = {}
         self._by_count: dict[int, dict[str, None]] = {}
         self._count_max = 0
         self._count = 0
 
     def __len__(self) -> int:
-        """How many slots there are."""
         return self._count
 
     def count(self, origin: str) -> int:

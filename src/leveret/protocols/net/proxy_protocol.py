@@ -63,7 +63,6 @@ class Proxies:
             raise InvalidArgument(f"proxy_protocol_from is addresses and networks by commas: {error}") from None
 
     def __contains__(self, host: str) -> bool:
-        """Whether connections of an address may begin with a header."""
         address = address_of(host)
         return address is not None and any(address in network for network in self.networks)
 
@@ -72,7 +71,6 @@ class HeaderReader:
     """Takes one header apart; bytes in, the address of the client out."""
 
     def __init__(self) -> None:
-        """Nothing has come yet."""
         self._data = bytearray()
         self._size = FIXED_BYTES
 
@@ -130,7 +128,6 @@ class ProxyProtocol:
         self._refused = LOG.limited("proxy header refused", listener=proxies.listener)
 
     def __len__(self) -> int:
-        """How many sockets wait for their header."""
         return len(self._pending)
 
     def accept(self, client: socket.socket, host: str, port: int) -> None:

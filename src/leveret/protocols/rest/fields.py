@@ -53,7 +53,6 @@ class Whole(JsonField):
     """A whole number."""
 
     def __init__(self, help: str, at_least: int, at_most: int, **options: Any) -> None:
-        """In a range."""
         super().__init__(help, type="integer", minimum=at_least, maximum=at_most, **options)
         self._range = (at_least, at_most)
 
@@ -67,7 +66,6 @@ class Whole(JsonField):
         return value
 
     def parse(self, name: str, text: str) -> int:
-        """See JsonField."""
         return self.check(name, int(text) if text.isascii() and text.isdigit() and len(text) < 20 else text)
 
 
@@ -75,12 +73,10 @@ class Number(JsonField):
     """A number, mostly of seconds."""
 
     def __init__(self, help: str, at_least: float, at_most: float, **options: Any) -> None:
-        """In a range."""
         super().__init__(help, type="number", minimum=at_least, maximum=at_most, **options)
         self._range = (at_least, at_most)
 
     def check(self, name: str, value: Any) -> float:
-        """See JsonField."""
         least, most = self._range
         if type(value) not in (int, float) or not least <= value <= most:  # NaN is in no range
             raise InvalidArgument(f"{name} is a number from {least} to {most}, not {_shown(value)}")
@@ -88,7 +84,6 @@ class Number(JsonField):
         return number
 
     def parse(self, name: str, text: str) -> float:
-        """See JsonField."""
         try:
             return self.check(name, float(text))
         except ValueError:
@@ -99,12 +94,10 @@ class Text(JsonField):
     """Text of a bounded length."""
 
     def __init__(self, help: str, chars_max: int, chars_min: int = 0, **options: Any) -> None:
-        """So many characters."""
         super().__init__(help, type="string", minLength=chars_min, maxLength=chars_max, **options)
         self._range = (chars_min, chars_max)
 
     def check(self, name: str, value: Any) -> str:
-        """See JsonField."""
         least, most = self._range
         if not isinstance(value, str) or not least <= len(value) <= most:
             raise InvalidArgument(f"{name} is a string of {least} to {most} characters")
@@ -122,7 +115,6 @@ class PatternText(Text):
         self._words = words
 
     def check(self, name: str, value: Any) -> str:
-        """See JsonField."""
         text = super().check(name, value)
         if not self._expression.fullmatch(text):
             raise InvalidArgument(f"{name} is {self._words}, not {_shown(text)}")
@@ -133,11 +125,9 @@ class Name(Text):
     """A name that AMQP can carry: limited in bytes of UTF-8, which JSON Schema cannot express; see `description`."""
 
     def __init__(self, help: str, chars_min: int = 1, **options: Any) -> None:
-        """As core/names.py limits it."""
         super().__init__(f"{help} At most {NAME_BYTES_MAX} bytes of UTF-8.", NAME_BYTES_MAX, chars_min, **options)
 
     def check(self, name: str, value: Any) -> str:
-        """See JsonField."""
         text = super().check(name, value)
         check_bytes(name, text)
         return text
@@ -147,12 +137,10 @@ class Choice(JsonField):
     """One of some words."""
 
     def __init__(self, help: str, *words: str, **options: Any) -> None:
-        """These words."""
         super().__init__(help, type="string", enum=list(words), **options)
         self._words = words
 
     def check(self, name: str, value: Any) -> str:
-        """See JsonField."""
         if not isinstance(value, str) or value not in self._words:
             raise InvalidArgument(f"{name} is one of {', '.join(self._words)}, not {_shown(value)}")
         return value
@@ -162,17 +150,14 @@ class Flag(JsonField):
     """True or false."""
 
     def __init__(self, help: str, **options: Any) -> None:
-        """True or false."""
         super().__init__(help, type="boolean", **options)
 
     def check(self, name: str, value: Any) -> bool:
-        """See JsonField."""
         if not isinstance(value, bool):
             raise InvalidArgument(f"{name} is true or false, not {_shown(value)}")
         return value
 
     def parse(self, name: str, text: str) -> bool:
-        """See JsonField."""
         return self.check(name, FLAGS.get(text, text))
 
 
@@ -180,14 +165,12 @@ class TableField(JsonField):
     """Names with values of any kind; who uses them checks what is inside."""
 
     def __init__(self, help: str, entries_max: int, **options: Any) -> None:
-        """So many names, each as long as a name of AMQP."""
         help = f"{help} A name has at most {NAME_BYTES_MAX} bytes of UTF-8."
         names = {"maxLength": NAME_BYTES_MAX}
         super().__init__(help, type="object", maxProperties=entries_max, propertyNames=names, **options)
         self._entries_max = entries_max
 
     def check(self, name: str, value: Any) -> dict[str, Any]:
-        """See JsonField."""
         if not isinstance(value, dict) or len(value) > self._entries_max:
             raise InvalidArgument(f"{name} is an object of at most {self._entries_max} names and values")
         for key in value:
@@ -205,7 +188,6 @@ class Numbered(TableField):
     """A table whose names are numbers, with values of one kind."""
 
     def __init__(self, help: str, entries_max: int, each: JsonField, digits_max: int, **options: Any) -> None:
-        """Numbers of so many digits."""
         super().__init__(help, entries_max, **options)
         self.schema["additionalProperties"] = each.schema
         self.schema["propertyNames"] = {"pattern": f"^[0-9]{{1,{digits_max}}}$"}
@@ -213,7 +195,6 @@ class Numbered(TableField):
         self._digits_max = digits_max
 
     def check(self, name: str, value: Any) -> dict[str, Any]:
-        """See JsonField."""
         found = super().check(name, value)
         for key in found:
             if not (key.isascii() and key.isdigit() and len(key) <= self._digits_max):
@@ -227,13 +208,11 @@ class JsonText(JsonField):
     is_json = True
 
     def __init__(self, inner: JsonField) -> None:
-        """What the JSON is."""
         super().__init__(inner.schema["description"])
         self.schema = inner.schema
         self._inner = inner
 
     def parse(self, name: str, text: str) -> Any:
-        """See JsonField."""
         return self._inner.read(name, parsed_json(name, text))
 
 
@@ -243,14 +222,12 @@ class Listed(JsonField):
     def __init__(
         self, help: str, each: JsonField | RecordField, count_max: int, count_min: int = 1, **options: Any
     ) -> None:
-        """So many of them."""
         items = each.schema
         super().__init__(help, type="array", items=items, minItems=count_min, maxItems=count_max, **options)
         self.each = each
         self._range = (count_min, count_max)
 
     def check(self, name: str, value: Any) -> list[Any]:
-        """See JsonField."""
         least, most = self._range
         if not isinstance(value, list) or not least <= len(value) <= most:
             raise InvalidArgument(f"{name} is an array of {least} to {most} values: split it up")
@@ -261,14 +238,12 @@ class Either(JsonField):
     """One of some words, or several values."""
 
     def __init__(self, help: str, word: Choice, several: Listed, **options: Any) -> None:
-        """A word, or an array."""
         super().__init__(help, **options)
         null = [{"type": "null"}] if self.nullable else []
         self.schema["anyOf"] = [word.schema, several.schema, *null]
         self._word, self._several = word, several
 
     def check(self, name: str, value: Any) -> Any:
-        """See JsonField."""
         return (self._several if isinstance(value, list) else self._word).check(name, value)
 
 
@@ -307,7 +282,6 @@ class RecordField(JsonField):
         return bool(self._required or self._one_of or self._count_min)
 
     def check(self, name: str, value: Any) -> dict[str, Any]:
-        """See JsonField."""
         if not isinstance(value, dict):
             raise InvalidArgument(f"{name} is a JSON object, not {_shown(value)}")
         known = self.fields

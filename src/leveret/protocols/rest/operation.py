@@ -90,7 +90,6 @@ class Scans:
     """Work that looks at a whole queue, in threads of which there are few: a bounded number at the same time."""
 
     def __init__(self, async_broker: AsyncBroker, at_once_max: int = SCANS_MAX) -> None:
-        """Nothing is looked at yet."""
         self._async_broker = async_broker
         self._at_once_max = at_once_max
         self._running = 0
@@ -138,7 +137,6 @@ class RestCall:
         request: Request,
         identity: Identity,
     ) -> None:
-        """A request whose body and query are still to be read."""
         self.async_broker = async_broker
         self.access = access
         self.audit = audit

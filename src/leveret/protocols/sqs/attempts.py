@@ -22,7 +22,6 @@ class ReceiveAttempts:
     """Attempts by the queue and the id that its receiver chose."""
 
     def __init__(self) -> None:
-        """None yet."""
         self._kept: OrderedDict[tuple[int, str], ReceiveAttempt] = OrderedDict()
 
     def remember(self, queue_id: int, attempt_id: str, messages: list[Message], now_ms: int) -> None:

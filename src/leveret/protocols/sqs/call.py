@@ -52,7 +52,6 @@ class SqsCall:
         caller: SqsCaller,
         request: Request,
     ) -> None:
-        """A call by a request."""
         self.account = account
         self.wire = wire
         self.request_id = request_id

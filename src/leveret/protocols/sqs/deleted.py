@@ -14,7 +14,6 @@ class Deleted:
     """Those of one virtual host; used under the lock."""
 
     def __init__(self, core: Broker, vhost: str) -> None:
-        """Kept in the catalog of a core."""
         self._core = core
         self._vhost = vhost
         self._noted = 0

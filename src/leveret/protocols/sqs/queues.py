@@ -27,7 +27,6 @@ class SqsQueue:
     __slots__ = ("arn", "core", "details", "fifo", "handle", "name", "purged_ms")
 
     def __init__(self, core: CoreQueue, handle: Queue, arn: str, details: dict[str, Any]) -> None:
-        """A queue of the core."""
         self.core = core
         self.handle = handle
         self.name = core.name
@@ -78,7 +77,6 @@ class Queues:
     """All of them, found by name; what was found is kept."""
 
     def __init__(self, broker: Broker, settings: Settings) -> None:
-        """Use the virtual host of the settings."""
         self._broker = broker
         self.runtime = broker.runtime
         self._core = broker.runtime.core
@@ -132,7 +130,6 @@ class Queues:
         return self.get(name_of(url))
 
     def __iter__(self) -> Iterator[SqsQueue]:
-        """Every queue, by name. Under the lock."""
         return self.after("")
 
     def after(self, name: str, prefix: str = "") -> Iterator[SqsQueue]:

@@ -102,7 +102,6 @@ class Service:
         """Refuses requests for other servers, and of web pages."""
 
     def __call__(self, request: Request) -> Answer:
-        """Answer a request."""
         wire = JSON if b"x-amz-target" in request.headers else query_wire(request)
         request_id = self._request_id()
         try:

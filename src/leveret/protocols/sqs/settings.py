@@ -29,7 +29,6 @@ class Settings:
     """Messages of a queue that are received and not deleted."""
 
     def __post_init__(self) -> None:
-        """Refuse names that no ARN could have in it."""
         if not _ACCOUNT.fullmatch(self.account):
             raise InvalidArgument(f"sqs_account has twelve digits, unlike {self.account!r}")
         if not _REGION.fullmatch(self.region):

@@ -29,7 +29,6 @@ class Answers:
     """What became of requests, by their names; for the loop."""
 
     def __init__(self, clock: Clock, redis: Redis | None = None) -> None:
-        """Without Redis, of this node alone."""
         self._memory = ExpiringMemory(clock, ENTRIES_MAX, BYTES_MAX)
         self._redis = redis
 

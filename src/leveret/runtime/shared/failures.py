@@ -16,7 +16,6 @@ class SharedFailures(Failures):
     """Failures of one kind (by name, by address), counted here and by Redis; for threads that are not the loop's."""
 
     def __init__(self, kind: str, redis: Redis) -> None:
-        """No login failed here so far."""
         super().__init__()
         self._kind = kind
         self._redis = redis

@@ -9,7 +9,6 @@ class ExpiringMemory:
     """Values by their keys."""
 
     def __init__(self, clock: Clock, entries_max: int, bytes_max: int) -> None:
-        """Remember nothing yet."""
         self._clock = clock
         self._entries_max = entries_max
         self._bytes_max = bytes_max
@@ -18,7 +17,6 @@ class ExpiringMemory:
         self._mutex = Lock()
 
     def __len__(self) -> int:
-        """How many keys are remembered."""
         return len(self._entries)
 
     def claim(self, key: str, mark: bytes, kept_ms: int) -> bytes | None:

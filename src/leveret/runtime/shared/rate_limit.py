@@ -42,7 +42,6 @@ class SharedRateLimit(RateLimit):
     """A rate limit in one loop of one node."""
 
     def __init__(self, rate_per_s: float, burst: int, redis: Redis, clock: Clock) -> None:
-        """Nothing is given out yet."""
         super().__init__(rate_per_s, burst)
         self._redis = redis
         self._clock = clock
@@ -52,7 +51,6 @@ class SharedRateLimit(RateLimit):
         self._many = asyncio.Event()
 
     def take(self, key: str, now_ms: int, cost: int = 1) -> int:
-        """See RateLimit."""
         wait_ms = super().take(key, now_ms, cost)
         if not wait_ms:
             used = self._used[key] = self._used.get(key, 0) + cost

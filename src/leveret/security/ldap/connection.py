@@ -35,7 +35,6 @@ class LdapFailed(Exception):
     """A server has answered that it does not do what was asked."""
 
     def __init__(self, what: str, result: Result) -> None:
-        """What was asked, and the answer."""
         super().__init__(f"{what}: {result}")
         self.code = result.code
 

@@ -57,7 +57,6 @@ class Rules:
     """Whether groups may be in groups, which the same filter finds."""
 
     def __post_init__(self) -> None:
-        """Refuse what leads to no user."""
         if (self.user_dn is None) == (self.user_base is None):
             raise InvalidArgument("give ldap_user_dn, or ldap_user_base with ldap_user_filter: one of both")
         if self.user_dn is not None:
@@ -80,7 +79,6 @@ class LdapDirectory:
     """Logs users in by the servers of a directory."""
 
     def __init__(self, servers: LdapServers, rules: Rules) -> None:
-        """Nothing is asked yet."""
         self._servers = servers
         self._rules = rules
 

@@ -15,7 +15,6 @@ class HostNames:
     """What was looked up is used again for a minute, and longer while nothing newer can be had."""
 
     def __init__(self) -> None:
-        """Know nothing."""
         self._mutex = Lock()
         self._asking: dict[tuple[str, int], Future[list[Address]]] = {}
         self._known: dict[tuple[str, int], tuple[float, list[Address]]] = {}

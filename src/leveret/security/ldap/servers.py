@@ -26,7 +26,6 @@ class _State:
     """What is known about one server."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
         self.trouble: str | None = None
         self.retry_s = 0.0
         self.idle: list[tuple[float, LdapConnection]] = []
@@ -42,7 +41,6 @@ class LdapServers:
         timeout_s: float,
         tell: Tell = lambda *_: None,
     ) -> None:
-        """Nothing is connected yet."""
         self._servers = {each: _State() for each in servers}
         self._context = context
         self._timeout_s = timeout_s

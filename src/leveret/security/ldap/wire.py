@@ -52,7 +52,6 @@ class Result(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        """For logs."""
         return f"result {self.code}" + (f" ({self.text})" if self.text else "")
 
 

@@ -32,12 +32,10 @@ class Lasting:
     """What a verb gives, with what is to be done when that lasts: the verb may be run more than once before."""
 
     def __init__(self, result: Any, then: Callable[[], None]) -> None:
-        """The caller that waits for it has made it last."""
         self._result = result
         self._then = then
 
     def __await__(self) -> Generator[None, None, Any]:
-        """Do it, and give the result."""
         yield from ()
         self._then()
         return self._result

@@ -37,7 +37,6 @@ class JournalOptions:
     keys: MasterKeys = field(default_factory=MasterKeys)
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
         if self.sync not in ("always", "interval", "never"):
             raise InvalidArgument(f"sync is always, interval or never, not {self.sync!r}")
         if not SEGMENT_BYTES_MIN <= self.segment_bytes <= SEGMENT_BYTES_MAX:

@@ -12,7 +12,6 @@ class ConnectionFigures:
     """What connections do now, and what was counted since the process started; threads share it."""
 
     def __init__(self) -> None:
-        """No connection yet."""
         self._mutex = threading.Lock()
         self.open = 0
         self.in_use = 0

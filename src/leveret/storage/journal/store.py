@@ -43,7 +43,6 @@ class Store(ABC):
     def __init__(
         self, journal: FileJournal, state: JournaledState, lock: Lock, options: JournalOptions, names: Names
     ) -> None:
-        """Nothing is open yet."""
         self.journal = journal
         self.state = state
         self.lock = lock

@@ -37,7 +37,6 @@ cdef class BlockColumns:
     cdef readonly uint64_t size_bytes   # of all values
 
     def __init__(self, uint64_t first, uint64_t end, wanted) -> None:
-        """Take the records of these offsets, with these of TEXTS."""
         cdef Py_ssize_t i
         self.first = first
         self.end = end

@@ -38,7 +38,6 @@ cdef class LogCursor(StreamCursor):
         self.blocks = []
 
     cdef bint find(self, Record* found) except -1:
-        """See StreamCursor."""
         cdef const RecordHeader* header
         cdef const uint8_t* part
         cdef uint64_t fixed
@@ -61,7 +60,6 @@ cdef class LogCursor(StreamCursor):
         return False
 
     cdef int passed(self) except -1:
-        """See StreamCursor."""
         self.at += (<const RecordHeader*>self.at).size
         self.offset += 1
         return 0
@@ -99,12 +97,10 @@ cdef class LogCursor(StreamCursor):
         return self.away
 
     def missing(self) -> object:
-        """See StreamCursor."""
         job, self.job = self.job, None
         return job
 
     def fetched(self) -> None:
-        """See StreamCursor."""
         self.away = False
 
     cdef int enter_block(self, uint64_t start) except -1:
@@ -121,7 +117,6 @@ cdef class LogCursor(StreamCursor):
         return 0
 
     def close(self) -> None:
-        """See StreamCursor."""
         self.reader.close()
         self.data = None
         self.blocks = []

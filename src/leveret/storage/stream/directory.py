@@ -58,11 +58,9 @@ class MemoryStreamDirectories(Directories):
     """Directories in memory."""
 
     def partition(self, stream: int, number: int) -> Disk:
-        """See StreamDirectories."""
         return MemoryDisk()
 
     def numbers(self) -> list[int]:
-        """See StreamDirectories."""
         return []
 
     def sync(self, stream: int) -> None:
@@ -76,15 +74,12 @@ class FileStreamDirectories(Directories):
     """Directories on a real file system."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Use a directory, which is made with the first stream."""
         self._path = Path(path)
 
     def partition(self, stream: int, number: int) -> Disk:
-        """See StreamDirectories."""
         return Disk(self._path / str(stream) / str(number))
 
     def numbers(self) -> list[int]:
-        """See StreamDirectories."""
         if not self._path.exists():
             return []
         return sorted(int(entry.name) for entry in os.scandir(self._path) if entry.name.isdigit())
@@ -95,5 +90,4 @@ class FileStreamDirectories(Directories):
             Disk(directory).sync_dir()
 
     def remove(self, stream: int) -> None:
-        """See StreamDirectories."""
         shutil.rmtree(self._path / str(stream), ignore_errors=True)

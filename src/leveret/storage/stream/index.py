@@ -43,11 +43,9 @@ class IndexRows:
     __slots__ = ("offsets", "positions", "times")
 
     def __init__(self, offsets: bytes = b"", positions: bytes = b"", times: bytes = b"") -> None:
-        """Take rows as they are in a file."""
         self.offsets, self.positions, self.times = array("Q", offsets), array("Q", positions), array("Q", times)
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self.offsets)
 
     def note(self, offset: int, position: int, first_ms: int) -> None:

@@ -46,7 +46,6 @@ class PartitionLog(Appender):
         share: PartitionShare | None = None,
         on_failure: Callable[[JournalFailed], None] = stop_process,
     ) -> None:
-        """Open the log that a directory holds, or begin one."""
         share = share or PartitionShare()
         lost_records = salvage(disk, share, options.keys) if options.salvage else 0
         found = replace(recover(disk, share, options.keys), lost_records=lost_records)

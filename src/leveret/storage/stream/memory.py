@@ -10,13 +10,11 @@ class MemoryDisk(Disk):
     """Files that are gone with the process."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._files: dict[str, bytearray] = {}
         self._open: dict[int, bytearray] = {}
         self._numbers = itertools.count()
 
     def open_append(self, name: str) -> int:
-        """See Disk."""
         return self._opened(self._files.setdefault(name, bytearray()))
 
     def open_read(self, name: str) -> int:
@@ -36,7 +34,6 @@ class MemoryDisk(Disk):
         return self._files[name]
 
     def write(self, fd: int, buffers: Sequence[Bytes]) -> int:
-        """See Disk."""
         content = self._open[fd]
         before = len(content)
         for buffer in buffers:
@@ -53,38 +50,29 @@ class MemoryDisk(Disk):
         """Nothing is durable here."""
 
     def pread(self, fd: int, size: int, offset: int) -> bytes:
-        """See Disk."""
         return bytes(memoryview(self._open[fd])[offset : offset + size])
 
     def is_cached(self, fd: int, size: int, offset: int) -> bool:
-        """See Disk."""
         return True
 
     def read_all(self, name: str) -> bytes:
-        """See Disk."""
         return bytes(self._file(name))
 
     def size(self, name: str) -> int:
-        """See Disk."""
         return len(self._file(name))
 
     def truncate(self, fd: int, size: int) -> None:
-        """See Disk."""
         del self._open[fd][size:]
 
     def close(self, fd: int) -> None:
-        """See Disk."""
         del self._open[fd]
 
     def rename(self, old: str, new: str) -> None:
-        """See Disk."""
         self._files[new] = self._files.pop(old)
 
     def unlink(self, name: str) -> None:
-        """See Disk."""
         self._file(name)
         del self._files[name]
 
     def names(self) -> list[str]:
-        """See Disk."""
         return sorted(self._files)

@@ -28,7 +28,6 @@ class StreamOptions:
     """Repair a damaged log when it is opened, instead of refusing it."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
         if self.sync not in ("always", "interval", "never"):
             raise InvalidArgument(f"sync is always, interval or never, not {self.sync!r}")
         if not SEGMENT_BYTES_MIN <= self.segment_bytes <= SEGMENT_BYTES_MAX:

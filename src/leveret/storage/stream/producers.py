@@ -19,11 +19,9 @@ class Producers:
     __slots__ = ("_last",)
 
     def __init__(self) -> None:
-        """Know no producer."""
         self._last: OrderedDict[bytes, tuple[int, int]] = OrderedDict()
 
     def __len__(self) -> int:
-        """How many are remembered."""
         return len(self._last)
 
     def sequence(self, name: bytes) -> int | None:

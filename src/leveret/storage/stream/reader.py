@@ -53,7 +53,6 @@ class SegmentFile:
     """One segment that is open for reading."""
 
     def __init__(self, disk: Disk, segment: Segment, position: int = HEADER_BYTES) -> None:
-        """Read from a position on, at which a block begins."""
         self._disk = disk
         self.segment = segment
         self.position = position

@@ -121,7 +121,6 @@ cdef class StreamRecorder(Recorder):
         self.places = {}
 
     cdef int record(self, Content* content, uint64_t now_ms) except -1:
-        """See Recorder."""
         cdef Labels labels
         cdef Appender log
         cdef bytes producer
@@ -181,21 +180,17 @@ cdef class StreamRecorder(Recorder):
 
     @property
     def length(self) -> int:
-        """See Recorder."""
         return sum([log.committed - log.first_offset for log in self.logs])
 
     @property
     def size_bytes(self) -> int:
-        """See Recorder."""
         return sum([log.size_bytes for log in self.logs])
 
     @property
     def partitions(self) -> int:
-        """See Recorder."""
         return len(self.logs)
 
     def figures(self) -> list[dict[str, int]]:
-        """See Recorder."""
         return [
             {
                 "partition": number,
@@ -228,7 +223,6 @@ cdef class StreamRecorder(Recorder):
         return offset_at(self.logs[partition], timestamp_ms)
 
     def cursor(self, partition, start, now_ms, wanted=None, match_unfiltered=False) -> LogCursor:
-        """See Recorder."""
         log = self.logs[partition]
         start = start_named(start)
         least = start.value if start.kind == "offset" else 0

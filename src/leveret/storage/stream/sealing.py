@@ -34,7 +34,6 @@ class Sealer:
     """Encrypts the blocks that one process writes to one segment."""
 
     def __init__(self, keys: MasterKeys) -> None:
-        """Derive a key of its own."""
         self._key = keys.new_key()
         self._cipher = keys.cipher(self._key, _INFO, keep=False)
 

@@ -19,7 +19,6 @@ class Start:
     value: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what is out of range."""
         if not 0 <= self.value <= OFFSET_MAX:
             raise InvalidArgument(f"an offset, time or interval is 0 to {OFFSET_MAX}, not {self.value}")
 

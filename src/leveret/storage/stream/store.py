@@ -76,11 +76,9 @@ class StreamStore:
                 directories.remove(number)
 
     def __iter__(self) -> Iterator[StreamRecorder]:
-        """Every stream."""
         return iter(list(self._recorders.values()))
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self._recorders)
 
     # What the core asks

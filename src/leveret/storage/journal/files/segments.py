@@ -100,7 +100,6 @@ class SegmentReader:
     """Reads records back: a bounded number of open files, encrypted commit batches decrypted whole."""
 
     def __init__(self, disk: Disk, keys: MasterKeys) -> None:
-        """Read from a disk with these keys."""
         self._disk = disk
         self._keys = keys
         self._files: OrderedDict[int, int] = OrderedDict()

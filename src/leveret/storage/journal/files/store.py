@@ -49,7 +49,6 @@ class FileStore(Store):
         on_durable: Callable[[int], None] | None = None,
         names: Names = lambda numbers: {},
     ) -> None:
-        """Lock the directory, recover the state, and begin to commit."""
         super().__init__(journal, state, lock, options, names)
         self.disk = disk
         self._reader = SegmentReader(disk, options.keys)
@@ -79,7 +78,6 @@ class FileStore(Store):
         return more
 
     def _segment_key(self, segment: int) -> KeyRef:
-        """See Store."""
         fd = self.disk.open_read(segment_name(segment))
         try:
             header = parse_header(self.disk.pread(fd, HEADER_BYTES, 0), segment)
@@ -90,7 +88,6 @@ class FileStore(Store):
         return header.key
 
     def save_meta(self, meta: Meta) -> None:
-        """See Store."""
         write_meta(self.disk, meta)
         self.meta = meta
 
@@ -114,7 +111,6 @@ class FileStore(Store):
         return found
 
     def _write_checkpoint(self, checkpoint: Checkpoint) -> bool:
-        """See Store."""
         try:
             write_checkpoint(self.disk, checkpoint, self.options.keys)
         except OSError as error:
@@ -125,13 +121,11 @@ class FileStore(Store):
         return True
 
     def _archivable(self, segment: int) -> tuple[Mentions, Archiver]:
-        """See Store."""
         mentions = Mentions()
         play_segment(self.disk, segment, self.options.keys, mentions)
         return mentions, partial(archive_segment, self.disk, segment)
 
     def _remove(self, segment: int) -> bool:
-        """See Store."""
         try:
             self.meta = remove_segment(self.disk, segment, self.meta)
         except OSError as error:

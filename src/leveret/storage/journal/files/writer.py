@@ -27,7 +27,6 @@ class SegmentWriter:
     """The end of the log."""
 
     def __init__(self, disk: Disk, journal: FileJournal, options: JournalOptions, clock: Callable[[], int]) -> None:
-        """Write what a journal seals."""
         self._disk = disk
         self._journal = journal
         self._options = options

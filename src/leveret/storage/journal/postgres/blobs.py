@@ -48,7 +48,6 @@ class PostgresBlobs:
         self._run(f"insert into {self._table} values (%(key)s, %(data)b)", {"key": key, "data": body})
 
     def replace(self, key: str, body: Bytes) -> None:
-        """See BlobStore."""
         self._run(f"update {self._table} set data = %(data)b where key = %(key)s", {"key": key, "data": body})
 
     def get(self, key: str) -> bytes:

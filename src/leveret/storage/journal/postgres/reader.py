@@ -18,7 +18,6 @@ class TableReader:
     """The records of a log in a table."""
 
     def __init__(self, table: ShardTable, keys: MasterKeys, questions: Questions) -> None:
-        """Read from a table with these keys."""
         self._table = table
         self._keys = keys
         self._questions = questions

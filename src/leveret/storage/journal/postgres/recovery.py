@@ -26,7 +26,6 @@ class TableRecovery:
     def __init__(
         self, table: ShardTable, reader: TableReader, state: JournaledState, keys: MasterKeys, shard: ShardRow
     ) -> None:
-        """Recover a state from a shard as its takeover found it."""
         self._table = table
         self._reader = reader
         self._state = state

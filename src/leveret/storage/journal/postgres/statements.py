@@ -113,7 +113,6 @@ class PostgresTable:
         """Tables that are not needed any more."""
 
     def takeover(self, epoch: int | None, owner: str, meta: str) -> ShardRow | None:
-        """See Table."""
         self._log.transact(create)
         if epoch is None:
             self._log.transact(check_alone)
@@ -131,11 +130,9 @@ class PostgresTable:
         return shard
 
     def barrier(self) -> ShardRow | None:
-        """See Table."""
         return self._log.transact(lambda run: self._changed(run, BARRIER, self._values()))
 
     def shard(self) -> ShardRow:
-        """See Table."""
         # Not on the connection of the log: a store under load would hardly ever find it free.
         rows = self._reading.run(LOOK, self._values())[1]
         if not rows:
@@ -154,11 +151,9 @@ class PostgresTable:
         return shard._replace(last_seq=last[0][0]) if last else shard
 
     def set_meta(self, meta: str) -> bool:
-        """See Table."""
         return self._log.run(META, self._values(meta=meta))[0] == 1
 
     def begin(self, row: SegmentRow) -> bool:
-        """See Table."""
         return self._log.transact(lambda run: self._begin(run, row))
 
     def _begin(self, run: Run, row: SegmentRow) -> bool:
@@ -172,7 +167,6 @@ class PostgresTable:
         return True
 
     def append(self, row: SegmentRow) -> bool:
-        """See Table."""
         if not row.beside:
             return self._append_alone(row)
         pieces = streams.plain(row.beside)
@@ -202,39 +196,32 @@ class PostgresTable:
         return True
 
     def rows(self, segment: int, start: int, size: int) -> list[SegmentRow]:
-        """See Table."""
         values = {"start": Int8(start), "size": Int8(size)}
         return [
             SegmentRow(segment, *row) for row in self._reading.run(ROWS.format(table=self._segment(segment)), values)[1]
         ]
 
     def header(self, segment: int) -> bytes | None:
-        """See Table."""
         row = self.batch(segment, FIRST_START)
         return None if row is None else bytes(row.data)
 
     def window(self, segment: int, offset: int, size: int) -> tuple[int, bytes]:
-        """See Table."""
         return offset, window(self._reading.run, self._segment(segment), offset, size)
 
     def batch(self, segment: int, offset: int) -> SegmentRow | None:
-        """See Table."""
         rows = self._reading.run(BATCH.format(table=self._segment(segment)), {"start": Int8(offset)})[1]
         return SegmentRow(segment, *rows[0]) if rows else None
 
     def end(self, segment: int) -> int:
-        """See Table."""
         return end(self._reading.run, self._segment(segment))
 
     def save(self, seq: int, parts: list[Bytes]) -> bool:
-        """See Table."""
         try:
             return self._save(f"leveret_checkpoint_{self._shard}_{self._epoch}_{seq}", parts)
         finally:
             self._upkeep.close()
 
     def _save(self, table: str, parts: list[Bytes]) -> bool:
-        """See save."""
         for statement in CREATE_CHECKPOINT:
             self._upkeep.run(statement.format(table=table))
         for number, part in enumerate(in_rows(parts)):
@@ -245,7 +232,6 @@ class PostgresTable:
         return True
 
     def load(self, checkpoint: str) -> bytes:
-        """See Table."""
         if not self._tables(checkpoint):
             return b""
         parts: list[bytes] = []
@@ -255,7 +241,6 @@ class PostgresTable:
         return b"".join(parts)
 
     def remove(self, segment: int) -> bool:
-        """See Table."""
         try:
             if self._upkeep.run(REMOVE, self._values(segment=Int8(segment)))[0] == 0:
                 return False
@@ -266,13 +251,11 @@ class PostgresTable:
         return True
 
     def cut(self) -> None:
-        """See Table."""
         for session in (self._log, self._reading):
             session.cut()
         self._upkeep.cut(STUCK_US)  # a large checkpoint takes its time, part by part
 
     def close(self) -> None:
-        """See Table."""
         for session in (self._log, self._reading, self._upkeep):
             session.close()
 

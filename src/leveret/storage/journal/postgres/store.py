@@ -79,7 +79,6 @@ class TableStore(Store):
         names: Names = lambda numbers: {},
         pause: Callable[[float], object] | None = None,
     ) -> None:
-        """Take over the shard, recover the state, and begin to commit."""
         if options.sync != "always":
             raise InvalidArgument(f"a store in PostgreSQL is always synced, not {options.sync}: leave sync as it is")
         super().__init__(journal, state, lock, options, names)
@@ -107,17 +106,14 @@ class TableStore(Store):
         return self._writer.trouble
 
     def _segment_key(self, segment: int) -> KeyRef:
-        """See Store."""
         return self._reader.header(segment).key
 
     def save_meta(self, meta: Meta) -> None:
-        """See Store."""
         if not asked(self._table.set_meta, packed_meta(meta)):
             raise self._writer.fenced()
         self.meta = meta
 
     def opened(self) -> None:
-        """See Store."""
         self.questions.hurry()
 
     def store_beside(self, beside: Beside) -> None:
@@ -130,7 +126,6 @@ class TableStore(Store):
         return super().housekeep()
 
     def confirm_owner(self) -> None:
-        """See Store."""
         if asked(self._table.barrier) is None:
             raise self.commit.fail(self._writer.fenced())
 
@@ -226,7 +221,6 @@ class TableStore(Store):
         return found
 
     def _write_checkpoint(self, checkpoint: Checkpoint) -> bool:
-        """See Store."""
         try:
             counts = self._table.save(checkpoint.position.seq, packed_checkpoint(checkpoint, self.options.keys))
         except Unknown:
@@ -236,14 +230,12 @@ class TableStore(Store):
         return True
 
     def _archivable(self, segment: int) -> tuple[Mentions, Archiver]:
-        """See Store."""
         data = self._reader.whole(segment)
         mentions = Mentions()
         play_bytes(data, segment, self.options.keys, mentions)
         return mentions, partial(archive_bytes, data, segment)
 
     def _remove(self, segment: int) -> bool:
-        """See Store."""
         try:
             removed = self._table.remove(segment)
         except Unknown:

@@ -128,14 +128,12 @@ class PostgresStreams:
     """
 
     def __init__(self, url: str, shard: int, epoch: int) -> None:
-        """Use the tables of a shard that was taken over at this epoch."""
         self._shard = shard
         self._epoch = epoch
         self._session = PostgresSession(url, READ_TIMEOUT_MS)
         self._active = False
 
     def segments(self) -> list[StoredSegment]:
-        """See StreamTable."""
         rows, left = self._session.transact(self._look)
         for name in left:
             try:
@@ -153,22 +151,18 @@ class PostgresStreams:
         return rows, set(tables(run, f"leveret_stream_{self._shard}_%")) - known if owned else set()
 
     def read(self, segment: SegmentKey, start: int, size: int) -> bytes:
-        """See StreamTable."""
         self._active = True
         return window(self._session.run, table_of(self._shard, segment), start, size)[:size]
 
     def index(self, segment: SegmentKey) -> bytes | None:
-        """See StreamTable."""
         rows = self._session.run(INDEX, values_of(self._shard, segment))[1]
         return rows[0][0] if rows else None
 
     def forget(self, stream: int) -> bool:
-        """See StreamTable."""
         values = {"shard": Int8(self._shard), "stream": Int8(stream)}
         return self._owned(lambda run: run(FORGET, values))
 
     def drop(self, segment: SegmentKey) -> bool:
-        """See StreamTable."""
         return self._drop(table_of(self._shard, segment))
 
     def _drop(self, table: str) -> bool:
@@ -187,13 +181,11 @@ class PostgresStreams:
         return self._session.transact(work)
 
     def rest(self) -> None:
-        """See StreamTable."""
         if not self._active:
             self._session.close()
         self._active = False
 
     def close(self) -> None:
-        """See StreamTable."""
         self._session.end()
 
     def _owner(self) -> Values:

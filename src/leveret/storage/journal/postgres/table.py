@@ -38,7 +38,6 @@ class Unknown(Exception):
     """
 
     def __init__(self, reason: str, no_room: bool = False) -> None:
-        """Say what went wrong."""
         super().__init__(reason)
         self.no_room = no_room
 

@@ -55,7 +55,6 @@ class SegmentScan:
     """Reads a segment block by block from a position on, and adds to its index what it finds."""
 
     def __init__(self, disk: Disk, index: Index, keys: MasterKeys) -> None:
-        """Go on where the index ends."""
         self._disk = disk
         self._index = index
         self._keys = keys

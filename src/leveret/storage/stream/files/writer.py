@@ -29,7 +29,6 @@ class PartitionWriter:
     """The last segment of a log, and its index."""
 
     def __init__(self, disk: Disk, options: StreamOptions, share: PartitionShare, found: RecoveredStream) -> None:
-        """Go on in the last segment, if there is one."""
         segments, last = found.segments, found.last
         self._disk = disk
         self._options = options

@@ -73,14 +73,12 @@ class Changes:
     # Beside
 
     def take(self) -> list[StreamChange]:
-        """See Beside."""
         with self._lock:
             if self._taken is None:
                 self._taken, self._staged = self._staged, []
             return [change for _, change in self._taken]
 
     def stored(self) -> None:
-        """See Beside."""
         for file, change in self._taken or ():
             if isinstance(change, SegmentAppend):
                 self._on_stored(file, change)

@@ -27,18 +27,15 @@ class TableStreamDirectories:
 
     @property
     def settled(self) -> bool:
-        """See StreamDirectories."""
         return self.changes.settled
 
     def partition(self, stream: int, number: int) -> Disk:
-        """See StreamDirectories."""
         found = [TableFile(*segment) for segment in self._found.get(stream, ()) if segment.key.partition == number]
         disk = TableDisk((stream, number), found, self.changes, self._pages, self._table, self._dropping.append)
         self._disks.setdefault(stream, []).append(disk)
         return disk
 
     def numbers(self) -> list[int]:
-        """See StreamDirectories."""
         return sorted(self._found)
 
     def sync(self, stream: int) -> None:
@@ -69,5 +66,4 @@ class TableStreamDirectories:
         self._table.rest()
 
     def close(self) -> None:
-        """See StreamDirectories."""
         self._table.close()

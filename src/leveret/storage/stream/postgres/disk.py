@@ -51,7 +51,6 @@ class TableDisk(Disk):
         return list(self._files.values())
 
     def open_append(self, name: str) -> int:
-        """See Disk."""
         if name.endswith(TEMPORARY):
             return self._opened(self._temporary.setdefault(name, bytearray()))
         if name not in self._files:
@@ -84,7 +83,6 @@ class TableDisk(Disk):
         return file
 
     def write(self, fd: int, buffers: Sequence[Bytes]) -> int:
-        """See Disk."""
         data = b"".join(buffers)
         content = self._open[fd]
         if isinstance(content, bytearray):
@@ -104,15 +102,12 @@ class TableDisk(Disk):
         """The next commit batch makes it durable."""
 
     def pread(self, fd: int, size: int, offset: int) -> bytes:
-        """See Disk."""
         return self._pages.read(self._segment(fd), size, offset)
 
     def is_cached(self, fd: int, size: int, offset: int) -> bool:
-        """See Disk."""
         return self._pages.has(self._segment(fd), size, offset)
 
     def read_all(self, name: str) -> bytes:
-        """See Disk."""
         if not name.endswith(SUFFIX):
             file = self._file(name)
             return self._pages.read(file, file.size, 0)
@@ -123,7 +118,6 @@ class TableDisk(Disk):
         return data
 
     def size(self, name: str) -> int:
-        """See Disk."""
         return self._file(name).size
 
     def truncate(self, fd: int, size: int) -> None:
@@ -133,7 +127,6 @@ class TableDisk(Disk):
         self._pages.cut(file, size)
 
     def close(self, fd: int) -> None:
-        """See Disk."""
         content = self._open.pop(fd)
         if isinstance(content, TableFile):
             with self._lock:
@@ -157,11 +150,9 @@ class TableDisk(Disk):
             self._on_unlink(file)
 
     def names(self) -> list[str]:
-        """See Disk."""
         indexes = [index_name(file.key.base) for file in self.files if file.indexed]
         return sorted([*self._files, *indexes, *self._temporary])
 
     def forget(self) -> None:
-        """See Disk."""
         for file in self.files:
             self._pages.rest(file)

@@ -26,7 +26,6 @@ class TableFile:
     __slots__ = ("active", "indexed", "key", "opened", "size", "stored", "tail", "tail_start")
 
     def __init__(self, key: SegmentKey, size: int = 0, indexed: bool = False) -> None:
-        """So much of it is stored."""
         self.key = key
         self.size = self.stored = self.tail_start = size
         self.tail = bytearray()
@@ -40,7 +39,6 @@ class Pages:
     """The memory of all streams of a shard; for any thread, and no thread waits for the database under its lock."""
 
     def __init__(self, table: StreamTable, questions: Questions) -> None:
-        """Read from a table what is not here."""
         self._table = table
         self._questions = questions
         self._lock = threading.Lock()
