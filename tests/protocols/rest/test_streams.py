@@ -8,7 +8,7 @@ import pytest
 
 import leveret
 from leveret.protocols.http import tails
-from leveret.protocols.rest.records import FILTERS_MAX, READ_BYTES_MAX, READ_RECORDS_MAX
+from leveret.protocols.rest.streams import FILTERS_MAX, READ_BYTES_MAX, READ_RECORDS_MAX
 from tests.protocols.rest.world import RestWorld
 from tests.waiting import PATIENCE_S, wait_until
 

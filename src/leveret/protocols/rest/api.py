@@ -16,20 +16,7 @@ from leveret.protocols.http.problem import detail_of
 from leveret.protocols.http.request import Refusal, Request
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.http.router import Endpoint
-from leveret.protocols.rest import (
-    blocks,
-    exchanges,
-    groups,
-    leases,
-    messages,
-    moving,
-    processed,
-    queues,
-    records,
-    reservations,
-    sinks,
-    streams,
-)
+from leveret.protocols.rest import exchanges, groups, leases, messages, queues, reservations, sinks, streams
 from leveret.protocols.rest.fields import Choice, RecordField, Whole, json_body
 from leveret.protocols.rest.openapi import document
 from leveret.protocols.rest.operation import Answer, Operation, RestCall, Scans
@@ -54,14 +41,10 @@ def audit(call: RestCall) -> Answer:
 OPERATIONS: tuple[Operation, ...] = (
     *messages.OPERATIONS,
     *leases.OPERATIONS,
-    *moving.OPERATIONS,
-    *processed.OPERATIONS,
     *reservations.OPERATIONS,
-    *blocks.OPERATIONS,
     *queues.OPERATIONS,
     *exchanges.OPERATIONS,
     *streams.OPERATIONS,
-    *records.OPERATIONS,
     *groups.OPERATIONS,
     *sinks.OPERATIONS,
     Operation(

@@ -12,9 +12,8 @@ from leveret.embedded.exchange import Exchange
 from leveret.embedded.outgoing import Outgoing
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.rest.fields import Choice, Flag, Name, RecordField, TableField, Text, Whole
-from leveret.protocols.rest.leases import DONE
 from leveret.protocols.rest.messages import KEY_HELP
-from leveret.protocols.rest.operation import Answer, Operation, RestCall
+from leveret.protocols.rest.operation import DONE, Answer, Operation, RestCall, routes
 from leveret.protocols.rest.queues import ARGUMENTS_MAX, LIST_DEFAULT, LIST_MAX
 from leveret.protocols.rest.shapes import (
     BODIES,
@@ -27,10 +26,32 @@ from leveret.protocols.rest.shapes import (
 from leveret.security.authorisation import Role
 
 BINDINGS_MAX = 10_000  # in one answer
+_EXCHANGE = {"type": "object", "required": ["name", "type", "durable", "auto_delete", "internal", "arguments"]}
+_BINDING = RecordField(
+    "A binding.",
+    {
+        "destination": Name("The queue or exchange that gets messages.", required=True),
+        "destination_type": Choice("Which of both; default: queue.", "queue", "exchange"),
+        "routing_key": Name("Which messages; what it means depends on the exchange.", 0),
+        "arguments": TableField("For headers exchanges and others.", ARGUMENTS_MAX),
+    },
+)
+_WHICH = {
+    "after": Text("Only names after this one.", SHORT_CHARS_MAX),
+    "limit": Whole(f"How many; default: {LIST_DEFAULT}.", 1, LIST_MAX),
+}
+OPERATIONS: list[Operation] = []
+route = routes(OPERATIONS)
 
 
+@route(
+    "GET /exchanges",
+    "vhost.list",
+    {200: ("Exchanges; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
+    query=RecordField("Which ones.", _WHICH),
+)
 def list_all(call: RestCall) -> Answer:
-    """The exchanges that the caller may use, by name."""
+    """List exchanges."""
     limit, after = call.query.get("limit", LIST_DEFAULT), call.query.get("after", "")
     with call.async_broker.runtime as core:
         known = core.topology.vhost(call.vhost).exchanges
@@ -43,14 +64,31 @@ def list_all(call: RestCall) -> Answer:
     return json_response({"exchanges": rows, "next": None})
 
 
+@route("GET /exchanges/{exchange}", "exchange.look", {200: ("The exchange.", _EXCHANGE)})
 def get(call: RestCall) -> Answer:
-    """One exchange."""
+    """Look at an exchange."""
     with call.async_broker.runtime as core:
         return json_response(core.topology.vhost(call.vhost).exchange(call.exchange).to_dict())
 
 
+@route(
+    "PUT /exchanges/{exchange}",
+    "exchange.declare",
+    {201: ("It is made.", _EXCHANGE), 200: ("It is there.", _EXCHANGE)},
+    body=RecordField(
+        "What it is.",
+        {
+            "type": Text("direct, fanout, topic, headers or another type; default: direct.", SHORT_CHARS_MAX, 1),
+            "durable": Flag("Whether it survives a restart; default: true."),
+            "auto_delete": Flag("Whether it goes with its last binding."),
+            "internal": Flag("Whether only exchanges publish to it."),
+            "arguments": TableField("Arguments of AMQP.", ARGUMENTS_MAX),
+        },
+    ),
+    audited=True,
+)
 async def declare(call: RestCall) -> Answer:
-    """Make an exchange; the same one again is no error."""
+    """Make an exchange. The same one again is no error."""
     name, body = call.exchange, dict(call.body)
     arguments = decode_table("arguments", body.pop("arguments", {}))
     alternate = arguments.get("alternate-exchange")
@@ -66,8 +104,15 @@ async def declare(call: RestCall) -> Answer:
         return json_response(core.topology.vhost(call.vhost).exchange(name).to_dict(), 200 if known else 201)
 
 
+@route(
+    "DELETE /exchanges/{exchange}",
+    "exchange.delete",
+    DONE,
+    query=RecordField("Only if.", {"if_unused": Flag("Only if nothing is bound.")}),
+    audited=True,
+)
 async def delete(call: RestCall) -> Answer:
-    """Delete an exchange; one that is not there is refused."""
+    """Delete an exchange and its bindings."""
     with call.async_broker.runtime as core:
         core.topology.vhost(call.vhost).exchange(call.exchange)
     await call.async_broker.in_thread(
@@ -91,8 +136,18 @@ def publishable(call: RestCall) -> tuple[str, Outgoing]:
     return routing_key, message
 
 
+@route(
+    "POST /exchanges/{exchange}/messages",
+    "basic.publish",
+    {
+        201: ("It is on the disk.", {"type": "object"}),
+        200: ("No queue is bound that it matches: it was dropped.", {"type": "object"}),
+    },
+    body=RecordField("A message.", {**MESSAGE_FIELDS, "routing_key": Name("Which queues get it.", 0)}, BODIES),
+    headers=KEY_HELP,
+)
 async def publish(call: RestCall) -> Answer:
-    """Publish a message to whatever is bound."""
+    """Publish a message to whatever is bound to an exchange."""
     routing_key, message = publishable(call)
     options = message._asdict()
     sent = await Exchange(call.async_broker.broker, call.vhost, call.exchange).apublish(
@@ -107,8 +162,13 @@ def published(message_id: str | None) -> Response:
     return json_response({"message_id": message_id, "routed": routed}, 201 if routed else 200)
 
 
+@route(
+    "GET /exchanges/{exchange}/bindings",
+    "exchange.look",
+    {200: (f"Bindings, at most {BINDINGS_MAX}.", {"type": "object"})},
+)
 def bindings(call: RestCall) -> Answer:
-    """What is bound to an exchange."""
+    """List what is bound to an exchange."""
     with call.async_broker.runtime as core:
         found = list(core.topology.vhost(call.vhost).exchange(call.exchange).bindings.values())
         return json_response({"bindings": [each.to_dict() for each in found[:BINDINGS_MAX]], "total": len(found)})
@@ -135,118 +195,15 @@ def _changed(call: RestCall, change: Callable[[Core], None]) -> Any:
     return call.async_broker.change(changed)
 
 
+@route("POST /exchanges/{exchange}/bindings", "queue.bind", DONE, body=_BINDING, audited=True)
 def bind(call: RestCall) -> Any:
     """Bind a queue or an exchange."""
     name, kind, key, arguments = _binding(call, "bind")
     return _changed(call, lambda core: core.bind(call.vhost, call.exchange, name, key, arguments, kind))
 
 
+@route("DELETE /exchanges/{exchange}/bindings", "queue.unbind", DONE, body=_BINDING, audited=True)
 def unbind(call: RestCall) -> Any:
-    """Remove a binding; a missing one is no error."""
+    """Remove a binding. A missing one is no error."""
     name, kind, key, arguments = _binding(call, "unbind")
     return _changed(call, lambda core: core.unbind(call.vhost, call.exchange, name, key, arguments, kind))
-
-
-_EXCHANGE = {"type": "object", "required": ["name", "type", "durable", "auto_delete", "internal", "arguments"]}
-_BINDING = RecordField(
-    "A binding.",
-    {
-        "destination": Name("The queue or exchange that gets messages.", required=True),
-        "destination_type": Choice("Which of both; default: queue.", "queue", "exchange"),
-        "routing_key": Name("Which messages; what it means depends on the exchange.", 0),
-        "arguments": TableField("For headers exchanges and others.", ARGUMENTS_MAX),
-    },
-)
-_WHICH = {
-    "after": Text("Only names after this one.", SHORT_CHARS_MAX),
-    "limit": Whole(f"How many; default: {LIST_DEFAULT}.", 1, LIST_MAX),
-}
-OPERATIONS = (
-    Operation(
-        "GET",
-        "/exchanges",
-        "List exchanges",
-        list_all,
-        "vhost.list",
-        {200: ("Exchanges; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
-        query=RecordField("Which ones.", _WHICH),
-    ),
-    Operation(
-        "PUT",
-        "/exchanges/{exchange}",
-        "Make an exchange",
-        declare,
-        "exchange.declare",
-        {201: ("It is made.", _EXCHANGE), 200: ("It is there.", _EXCHANGE)},
-        body=RecordField(
-            "What it is.",
-            {
-                "type": Text("direct, fanout, topic, headers or another type; default: direct.", SHORT_CHARS_MAX, 1),
-                "durable": Flag("Whether it survives a restart; default: true."),
-                "auto_delete": Flag("Whether it goes with its last binding."),
-                "internal": Flag("Whether only exchanges publish to it."),
-                "arguments": TableField("Arguments of AMQP.", ARGUMENTS_MAX),
-            },
-        ),
-        audited=True,
-    ),
-    Operation(
-        "GET",
-        "/exchanges/{exchange}",
-        "Look at an exchange",
-        get,
-        "exchange.look",
-        {200: ("The exchange.", _EXCHANGE)},
-    ),
-    Operation(
-        "DELETE",
-        "/exchanges/{exchange}",
-        "Delete an exchange and its bindings",
-        delete,
-        "exchange.delete",
-        DONE,
-        query=RecordField("Only if.", {"if_unused": Flag("Only if nothing is bound.")}),
-        audited=True,
-    ),
-    Operation(
-        "POST",
-        "/exchanges/{exchange}/messages",
-        "Publish a message to whatever is bound to an exchange",
-        publish,
-        "basic.publish",
-        {
-            201: ("It is on the disk.", {"type": "object"}),
-            200: ("No queue is bound that it matches: it was dropped.", {"type": "object"}),
-        },
-        body=RecordField("A message.", {**MESSAGE_FIELDS, "routing_key": Name("Which queues get it.", 0)}, BODIES),
-        headers=KEY_HELP,
-    ),
-    Operation(
-        "GET",
-        "/exchanges/{exchange}/bindings",
-        "List what is bound to an exchange",
-        bindings,
-        "exchange.look",
-        {200: (f"Bindings, at most {BINDINGS_MAX}.", {"type": "object"})},
-    ),
-    Operation(
-        "POST",
-        "/exchanges/{exchange}/bindings",
-        "Bind a queue or an exchange",
-        bind,
-        "queue.bind",
-        DONE,
-        body=_BINDING,
-        audited=True,
-    ),
-    Operation(
-        "DELETE",
-        "/exchanges/{exchange}/bindings",
-        "Remove a binding",
-        unbind,
-        "queue.unbind",
-        DONE,
-        body=_BINDING,
-        audited=True,
-    ),
-)

@@ -10,15 +10,43 @@ from leveret.embedded.stream import Stream
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.http.tails import read
 from leveret.protocols.rest.fields import Choice, JsonField, Number, Numbered, RecordField, Schema, Text, Whole
-from leveret.protocols.rest.leases import DONE
-from leveret.protocols.rest.operation import Answer, Operation, RestCall
+from leveret.protocols.rest.operation import DONE, Answer, Operation, RestCall, routes
 from leveret.protocols.rest.queues import LIST_DEFAULT
-from leveret.protocols.rest.records import LIMITS, RECORDS, TIMESTAMP_S_MAX, answer, range_of
 from leveret.protocols.rest.shapes import SHORT_CHARS_MAX
+from leveret.protocols.rest.streams import LIMITS, RECORDS, TIMESTAMP_S_MAX, answer, range_of
 
 LIST_MAX = 100
 """Each row has a number for every partition."""
 PARTITION_DIGITS_MAX = 4
+OFFSET = Whole("An offset.", 0, OFFSET_MAX)
+_MEMBER = Text("Who it is; of your own choice.", SHORT_CHARS_MAX, 1, required=True)
+_CURRENT: dict[str, JsonField] = {
+    "member": _MEMBER,
+    "generation": Whole("What the answer to join said.", 0, OFFSET_MAX, required=True),
+}
+_OFFSETS = Numbered(
+    "The offset of the next record to read, by number of partition.",
+    PARTITIONS_MAX,
+    OFFSET,
+    PARTITION_DIGITS_MAX,
+    required=True,
+)
+_BY_PARTITION: Schema = {"type": "object", "additionalProperties": {"type": "integer"}}
+_GROUP: Schema = {
+    "type": "object",
+    "required": ["name", "generation", "members", "offsets", "positions", "lag", "total_lag"],
+    "properties": {
+        "generation": {"type": "integer"},
+        "members": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "integer"}}},
+        "offsets": _BY_PARTITION,
+        "positions": _BY_PARTITION,
+        "lag": _BY_PARTITION,
+        "total_lag": {"type": "integer"},
+    },
+}
+_PATH = "/streams/{stream}/groups/{group}"
+OPERATIONS: list[Operation] = []
+route = routes(OPERATIONS)
 
 
 def _groups(call: RestCall) -> ConsumerGroups:
@@ -61,8 +89,20 @@ def shown(group: ConsumerGroup, stream: Stream) -> dict[str, Any]:
 # Operators
 
 
+@route(
+    "GET /streams/{stream}/groups",
+    "group.join",
+    {200: ("Groups; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
+    query=RecordField(
+        "Which ones.",
+        {
+            "after": Text("Only names after this one.", SHORT_CHARS_MAX),
+            "limit": Whole(f"How many; default: {LIST_DEFAULT}.", 1, LIST_MAX),
+        },
+    ),
+)
 def list_groups(call: RestCall) -> Answer:
-    """The groups of a stream, by name."""
+    """List the consumer groups of a stream."""
     stream, limit, after = call.stream, call.query.get("limit", LIST_DEFAULT), call.query.get("after", "")
     with call.async_broker.runtime:
         found = [each for each in _groups(call).of(call.vhost, stream.name) if each.name > after]
@@ -70,16 +110,18 @@ def list_groups(call: RestCall) -> Answer:
     return json_response({"groups": rows, "next": rows[-1]["name"] if len(found) > limit else None})
 
 
+@route(f"GET {_PATH}", "group.join", {200: ("The group.", _GROUP)})
 def get(call: RestCall) -> Answer:
-    """One group."""
+    """Look at a group: members, offsets and lag."""
     with call.async_broker.runtime as core:
         group = _group(call)
         group.expire(core.now_ms)
         return json_response(shown(group, call.stream))
 
 
+@route(f"PUT {_PATH}", "group.join", {201: ("It is made.", _GROUP), 200: ("It is there.", _GROUP)})
 def declare(call: RestCall) -> Any:
-    """Make a group; one that exists is no error."""
+    """Make a consumer group; joining does it, too."""
     stream, name = call.stream, call.request.parameters["group"]
 
     def make(core: Core) -> Response:
@@ -90,8 +132,22 @@ def declare(call: RestCall) -> Any:
     return call.async_broker.change(make)
 
 
+@route(
+    f"POST {_PATH}/reset",
+    "group.change",
+    {200: ("Where it reads on.", {"type": "object", "properties": {"offsets": _BY_PARTITION}})},
+    body=RecordField(
+        "Where to.",
+        {
+            "to": Choice("The oldest record, or after the newest one.", "earliest", "latest"),
+            "timestamp": Number("Or the first record of a time: seconds since 1970.", 0, TIMESTAMP_S_MAX),
+        },
+        ("to", "timestamp"),
+    ),
+    audited=True,
+)
 def reset(call: RestCall) -> Any:
-    """Read on from elsewhere."""
+    """Let a group read on from elsewhere; its members have to join again."""
     stream, body = call.stream, call.body
     target = body["to"] if "to" in body else round(body["timestamp"] * 1000)
 
@@ -101,8 +157,9 @@ def reset(call: RestCall) -> Any:
     return call.async_broker.change(change)
 
 
+@route(f"DELETE {_PATH}", "group.change", DONE, audited=True)
 def delete(call: RestCall) -> Any:
-    """Forget a group."""
+    """Forget a group without members."""
 
     def forget(core: Core) -> Response:
         _groups(call).delete(call.vhost, call.stream.name, call.request.parameters["group"], core.now_ms)
@@ -114,6 +171,35 @@ def delete(call: RestCall) -> Any:
 # Members
 
 
+@route(
+    f"POST {_PATH}/join",
+    "group.join",
+    {
+        200: (
+            "What to read, and from where on.",
+            {
+                "type": "object",
+                "required": ["generation", "partitions", "offsets"],
+                "properties": {
+                    "generation": {"type": "integer"},
+                    "partitions": {"type": "array", "items": {"type": "integer"}},
+                    "offsets": _BY_PARTITION,
+                },
+            },
+        )
+    },
+    body=RecordField(
+        "Who.",
+        {
+            "member": _MEMBER,
+            "session_seconds": Number(
+                "Without a sign of life for so long it is out; default: 30.",
+                SESSION_MS_MIN / 1000,
+                SESSION_MS_MAX / 1000,
+            ),
+        },
+    ),
+)
 def join(call: RestCall) -> Any:
     """Come in, or learn what to read after a change."""
     stream, body = call.stream, call.body
@@ -130,6 +216,7 @@ def join(call: RestCall) -> Any:
     return call.async_broker.change(come)
 
 
+@route(f"POST {_PATH}/heartbeat", "group.join", DONE, body=RecordField("Who.", _CURRENT))
 def heartbeat(call: RestCall) -> Answer:
     """Give a sign of life."""
     with call.async_broker.runtime as core:
@@ -137,13 +224,15 @@ def heartbeat(call: RestCall) -> Answer:
     return Response(204)
 
 
+@route(f"POST {_PATH}/leave", "group.join", DONE, body=RecordField("Who.", {"member": _MEMBER}))
 def leave(call: RestCall) -> Answer:
-    """Go."""
+    """Go, so that others take over at once."""
     with call.async_broker.runtime as core:
         _group(call).leave(call.body["member"], core.now_ms)
     return Response(204)
 
 
+@route(f"POST {_PATH}/commit", "group.join", DONE, body=RecordField("How far.", {**_CURRENT, "offsets": _OFFSETS}))
 def commit(call: RestCall) -> Any:
     """Note how far a member has read."""
     body = call.body
@@ -156,8 +245,23 @@ def commit(call: RestCall) -> Any:
     return call.async_broker.change(note)
 
 
+@route(
+    f"POST {_PATH}/poll",
+    "group.join",
+    {
+        200: (
+            "Records, and where to go on.",
+            {
+                "type": "object",
+                "required": ["records", "offsets"],
+                "properties": {"records": RECORDS, "offsets": _BY_PARTITION},
+            },
+        )
+    },
+    body=RecordField("From where, and how much.", {**_CURRENT, "offsets": _OFFSETS, **LIMITS}),
+)
 async def poll(call: RestCall) -> Answer:
-    """Read the partitions of a member; a sign of life."""
+    """Read the partitions of a member; a sign of life, too."""
     stream, body = call.stream, call.body
     member, generation = body["member"], body["generation"]
     offsets = _offsets(stream, body["offsets"])
@@ -168,155 +272,3 @@ async def poll(call: RestCall) -> Answer:
     wanted, wait_s = range_of(body, dict(offsets)), body.get("wait_seconds", 0)
     found = await read(call.async_broker, stream, wanted, wait_s, call.identity.user)
     return await answer(call, found, body, offsets=_told(found.offsets))
-
-
-OFFSET = Whole("An offset.", 0, OFFSET_MAX)
-_MEMBER = Text("Who it is; of your own choice.", SHORT_CHARS_MAX, 1, required=True)
-_CURRENT: dict[str, JsonField] = {
-    "member": _MEMBER,
-    "generation": Whole("What the answer to join said.", 0, OFFSET_MAX, required=True),
-}
-_OFFSETS = Numbered(
-    "The offset of the next record to read, by number of partition.",
-    PARTITIONS_MAX,
-    OFFSET,
-    PARTITION_DIGITS_MAX,
-    required=True,
-)
-_BY_PARTITION: Schema = {"type": "object", "additionalProperties": {"type": "integer"}}
-_GROUP: Schema = {
-    "type": "object",
-    "required": ["name", "generation", "members", "offsets", "positions", "lag", "total_lag"],
-    "properties": {
-        "generation": {"type": "integer"},
-        "members": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "integer"}}},
-        "offsets": _BY_PARTITION,
-        "positions": _BY_PARTITION,
-        "lag": _BY_PARTITION,
-        "total_lag": {"type": "integer"},
-    },
-}
-_PATH = "/streams/{stream}/groups/{group}"
-OPERATIONS = (
-    Operation(
-        "GET",
-        "/streams/{stream}/groups",
-        "List the consumer groups of a stream",
-        list_groups,
-        "group.join",
-        {200: ("Groups; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
-        query=RecordField(
-            "Which ones.",
-            {
-                "after": Text("Only names after this one.", SHORT_CHARS_MAX),
-                "limit": Whole(f"How many; default: {LIST_DEFAULT}.", 1, LIST_MAX),
-            },
-        ),
-    ),
-    Operation(
-        "PUT",
-        _PATH,
-        "Make a consumer group; joining does it, too",
-        declare,
-        "group.join",
-        {201: ("It is made.", _GROUP), 200: ("It is there.", _GROUP)},
-    ),
-    Operation(
-        "GET", _PATH, "Look at a group: members, offsets and lag", get, "group.join", {200: ("The group.", _GROUP)}
-    ),
-    Operation("DELETE", _PATH, "Forget a group without members", delete, "group.change", DONE, audited=True),
-    Operation(
-        "POST",
-        f"{_PATH}/reset",
-        "Let a group read on from elsewhere; its members have to join again",
-        reset,
-        "group.change",
-        {200: ("Where it reads on.", {"type": "object", "properties": {"offsets": _BY_PARTITION}})},
-        body=RecordField(
-            "Where to.",
-            {
-                "to": Choice("The oldest record, or after the newest one.", "earliest", "latest"),
-                "timestamp": Number("Or the first record of a time: seconds since 1970.", 0, TIMESTAMP_S_MAX),
-            },
-            ("to", "timestamp"),
-        ),
-        audited=True,
-    ),
-    Operation(
-        "POST",
-        f"{_PATH}/join",
-        "Come in, or learn what to read after a change",
-        join,
-        "group.join",
-        {
-            200: (
-                "What to read, and from where on.",
-                {
-                    "type": "object",
-                    "required": ["generation", "partitions", "offsets"],
-                    "properties": {
-                        "generation": {"type": "integer"},
-                        "partitions": {"type": "array", "items": {"type": "integer"}},
-                        "offsets": _BY_PARTITION,
-                    },
-                },
-            )
-        },
-        body=RecordField(
-            "Who.",
-            {
-                "member": _MEMBER,
-                "session_seconds": Number(
-                    "Without a sign of life for so long it is out; default: 30.",
-                    SESSION_MS_MIN / 1000,
-                    SESSION_MS_MAX / 1000,
-                ),
-            },
-        ),
-    ),
-    Operation(
-        "POST",
-        f"{_PATH}/heartbeat",
-        "Give a sign of life",
-        heartbeat,
-        "group.join",
-        DONE,
-        body=RecordField("Who.", _CURRENT),
-    ),
-    Operation(
-        "POST",
-        f"{_PATH}/leave",
-        "Go, so that others take over at once",
-        leave,
-        "group.join",
-        DONE,
-        body=RecordField("Who.", {"member": _MEMBER}),
-    ),
-    Operation(
-        "POST",
-        f"{_PATH}/commit",
-        "Note how far a member has read",
-        commit,
-        "group.join",
-        DONE,
-        body=RecordField("How far.", {**_CURRENT, "offsets": _OFFSETS}),
-    ),
-    Operation(
-        "POST",
-        f"{_PATH}/poll",
-        "Read the partitions of a member; a sign of life, too",
-        poll,
-        "group.join",
-        {
-            200: (
-                "Records, and where to go on.",
-                {
-                    "type": "object",
-                    "required": ["records", "offsets"],
-                    "properties": {"records": RECORDS, "offsets": _BY_PARTITION},
-                },
-            )
-        },
-        body=RecordField("From where, and how much.", {**_CURRENT, "offsets": _OFFSETS, **LIMITS}),
-    ),
-)

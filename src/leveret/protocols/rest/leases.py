@@ -1,22 +1,24 @@
-"""Taking messages, and saying what becomes of them: POST .../dequeue, DELETE, PATCH .../visibility and the rest."""
+"""Taking messages and settling them: dequeue, acknowledge, nack, reject, finish, visibility."""
 
 import asyncio
 from typing import Any
 
 from leveret.core.browse import read
 from leveret.core.deadletter import ORIGIN
-from leveret.core.errors import InvalidReceipt, LeveretError
+from leveret.core.errors import InvalidReceipt, LeveretError, QueueNotFound
 from leveret.core.held import Held
 from leveret.core.ids import format_id
-from leveret.core.names import consumer_name
+from leveret.core.names import PROCESSED_SUFFIX, consumer_name
 from leveret.embedded.declare import OPTIONS
 from leveret.embedded.message import Message, any_stored
+from leveret.embedded.processed import Processed
 from leveret.embedded.queue import SETTLE, Queue
+from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import Refusal
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.rest.fields import Listed, Number, RecordField, Text, Whole
 from leveret.protocols.rest.messages import ENCODING
-from leveret.protocols.rest.operation import Answer, Operation, RestCall
+from leveret.protocols.rest.operation import DONE, Answer, Operation, RestCall, routes
 from leveret.protocols.rest.shapes import SECONDS_MAX, SHORT_CHARS_MAX, TAKEN, iso_ms, taken
 from leveret.runtime.receipts import RECEIPT_CHARS
 
@@ -28,11 +30,39 @@ RECEIPT = Text("The receipt_handle that came with the message.", 2 * RECEIPT_CHA
 SECONDS = Number("Until it can be received again, from now on.", 0, SECONDS_MAX)
 LEASE_S: float = OPTIONS["visibility_timeout"].default
 """Of a queue without a visibility timeout, as those that AMQP declares."""
-DONE = {204: ("Done, and on the disk.", None)}
+_RECEIPT_ONLY = RecordField("Which delivery.", {"receipt_handle": RECEIPT})
+_OPTIONAL = Text(RECEIPT.schema["description"], 2 * RECEIPT_CHARS, 1)
+WORKER = Text("Whose memory it is.", SHORT_CHARS_MAX, 1, required=True)
+OPERATIONS: list[Operation] = []
+route = routes(OPERATIONS)
 
 
+@route(
+    "POST /queues/{queue}/dequeue",
+    "basic.get",
+    {
+        200: (
+            "Up to max_messages; none when there is none.",
+            {"type": "object", "required": ["messages"], "properties": {"messages": {"type": "array", "items": TAKEN}}},
+        )
+    },
+    body=RecordField(
+        "How many, and for how long.",
+        {
+            "max_messages": Whole("How many at most; default: 1.", 1, DEQUEUE_MAX),
+            "visibility_timeout": Number(
+                "Seconds until they can be received again, unless acknowledged; default: as the queue says, or 30.",
+                0,
+                SECONDS_MAX,
+            ),
+            "wait_seconds": Number("How long to wait when there is none; default: 0.", 0, WAIT_S_MAX),
+            "consumer_id": Text("Who takes them; reports tell how long each took.", SHORT_CHARS_MAX),
+            "encoding": ENCODING,
+        },
+    ),
+)
 def dequeue(call: RestCall) -> Any:
-    """Take messages, or wait for some."""
+    """Take messages, the most urgent first."""
     body = call.body
     raw = body.get("encoding") == "base64"
 
@@ -110,8 +140,15 @@ def _settle(call: RestCall, verb: str, value: Any, answer: Response) -> Any:
     return call.async_broker.when_durable(commit_batch, answer)
 
 
+@route(
+    "DELETE /queues/{queue}/messages/{message_id}",
+    "queue.settle",
+    DONE,
+    body=RecordField("Which delivery.", {"receipt_handle": _OPTIONAL}),
+    query=RecordField("The same.", {"receipt_handle": _OPTIONAL}),
+)
 def acknowledge(call: RestCall) -> Any:
-    """Done with a message. Clients that cannot send a body with DELETE give the receipt in the query."""
+    """Acknowledge a message. Clients that cannot send a body with DELETE give the receipt in the query."""
     receipt = call.body.get("receipt_handle", call.query.get("receipt_handle"))
     if receipt is None:
         raise Refusal(400, "receipt_handle is missing: give it in the body or in the query")
@@ -119,26 +156,56 @@ def acknowledge(call: RestCall) -> Any:
     return _settle(call, "ack", None, Response(204))
 
 
+@route(
+    "POST /queues/{queue}/messages/{message_id}/nack",
+    "queue.settle",
+    DONE,
+    body=RecordField("Which delivery.", {"receipt_handle": RECEIPT, "delay_seconds": SECONDS}),
+)
 def nack(call: RestCall) -> Any:
-    """Give a message back."""
+    """Give a message back, to come again later."""
     return _settle(call, "nack", call.body.get("delay_seconds"), Response(204))
 
 
+@route("POST /queues/{queue}/messages/{message_id}/reject", "queue.settle", DONE, body=_RECEIPT_ONLY)
 def reject(call: RestCall) -> Any:
     """Make a message a dead letter."""
     return _settle(call, "reject", None, Response(204))
 
 
+@route(
+    "PATCH /queues/{queue}/messages/{message_id}/visibility",
+    "queue.settle",
+    {200: ("Until when it is kept.", {"type": "object"})},
+    body=RecordField(
+        "Which delivery, and for how long.",
+        {
+            "receipt_handle": RECEIPT,
+            "visibility_timeout": Number(
+                "Seconds from now on; 0 gives it back at once.", 0, SECONDS_MAX, required=True
+            ),
+        },
+    ),
+)
 def change_visibility(call: RestCall) -> Any:
-    """Keep a message longer; 0 gives it back at once."""
+    """Keep a message longer, or give it back."""
     seconds = call.body["visibility_timeout"]
     until_ms = call.async_broker.runtime.clock.now_ms() + round(seconds * 1000)
     told = {"message_id": call.request.parameters["message_id"], "visible_until": iso_ms(until_ms)}
     return _settle(call, "extend" if seconds else "nack", seconds, json_response(told))
 
 
+@route(
+    "POST /queues/{queue}/acknowledge",
+    "queue.settle",
+    {200: ("Those that were still leased are done.", {"type": "object"})},
+    body=RecordField(
+        "Which deliveries.",
+        {"receipt_handles": Listed("Receipts.", Text("A receipt.", 2 * RECEIPT_CHARS, 1), RECEIPTS_MAX, required=True)},
+    ),
+)
 def acknowledge_many(call: RestCall) -> Any:
-    """Done with many messages; those whose lease had ended are named."""
+    """Acknowledge many messages. The answer names those whose lease had ended."""
     queue = call.queue
     failed = []
     with queue.runtime as core:
@@ -153,99 +220,51 @@ def acknowledge_many(call: RestCall) -> Any:
     return call.async_broker.when_durable(commit_batch, json_response({"acknowledged": count, "failed": failed}))
 
 
-_RECEIPT_ONLY = RecordField("Which delivery.", {"receipt_handle": RECEIPT})
-_OPTIONAL = Text(RECEIPT.schema["description"], 2 * RECEIPT_CHARS, 1)
-OPERATIONS = (
-    Operation(
-        "POST",
-        "/queues/{queue}/dequeue",
-        "Take messages, the most urgent first",
-        dequeue,
-        "basic.get",
-        {
-            200: (
-                "Up to max_messages; none when there is none.",
-                {
-                    "type": "object",
-                    "required": ["messages"],
-                    "properties": {"messages": {"type": "array", "items": TAKEN}},
-                },
-            )
-        },
-        body=RecordField(
-            "How many, and for how long.",
-            {
-                "max_messages": Whole("How many at most; default: 1.", 1, DEQUEUE_MAX),
-                "visibility_timeout": Number(
-                    "Seconds until they can be received again, unless acknowledged; default: as the queue says, or 30.",
-                    0,
-                    SECONDS_MAX,
-                ),
-                "wait_seconds": Number("How long to wait when there is none; default: 0.", 0, WAIT_S_MAX),
-                "consumer_id": Text("Who takes them; reports tell how long each took.", SHORT_CHARS_MAX),
-                "encoding": ENCODING,
-            },
-        ),
-    ),
-    Operation(
-        "DELETE",
-        "/queues/{queue}/messages/{message_id}",
-        "Acknowledge a message",
-        acknowledge,
-        "queue.settle",
-        DONE,
-        body=RecordField("Which delivery.", {"receipt_handle": _OPTIONAL}),
-        query=RecordField("The same.", {"receipt_handle": _OPTIONAL}),
-    ),
-    Operation(
-        "PATCH",
-        "/queues/{queue}/messages/{message_id}/visibility",
-        "Keep a message longer, or give it back",
-        change_visibility,
-        "queue.settle",
-        {200: ("Until when it is kept.", {"type": "object"})},
-        body=RecordField(
-            "Which delivery, and for how long.",
-            {
-                "receipt_handle": RECEIPT,
-                "visibility_timeout": Number(
-                    "Seconds from now on; 0 gives it back at once.", 0, SECONDS_MAX, required=True
-                ),
-            },
-        ),
-    ),
-    Operation(
-        "POST",
-        "/queues/{queue}/messages/{message_id}/nack",
-        "Give a message back, to come again later",
-        nack,
-        "queue.settle",
-        DONE,
-        body=RecordField("Which delivery.", {"receipt_handle": RECEIPT, "delay_seconds": SECONDS}),
-    ),
-    Operation(
-        "POST",
-        "/queues/{queue}/messages/{message_id}/reject",
-        "Make a message a dead letter",
-        reject,
-        "queue.settle",
-        DONE,
-        body=_RECEIPT_ONLY,
-    ),
-    Operation(
-        "POST",
-        "/queues/{queue}/acknowledge",
-        "Acknowledge many messages",
-        acknowledge_many,
-        "queue.settle",
-        {200: ("Those that were still leased are done.", {"type": "object"})},
-        body=RecordField(
-            "Which deliveries.",
-            {
-                "receipt_handles": Listed(
-                    "Receipts.", Text("A receipt.", 2 * RECEIPT_CHARS, 1), RECEIPTS_MAX, required=True
-                )
-            },
-        ),
-    ),
+def _memory(call: RestCall, name: str) -> Processed:
+    """What the workers of that name have done."""
+    queue = call.queue
+    try:
+        memory = call.async_broker.queue(queue.name + PROCESSED_SUFFIX, call.vhost)
+    except QueueNotFound:
+        raise QueueNotFound(
+            f"workers have no memory here: make the queue '{queue.name}{PROCESSED_SUFFIX}' first"
+        ) from None
+    return Processed(queue, memory, name)
+
+
+@route(
+    "GET /queues/{queue}/processed/{message_id}",
+    "queue.settle",
+    {200: ("Whether it was.", {"type": "object"})},
+    query=RecordField("Whose memory.", {"worker": WORKER}),
 )
+def is_processed(call: RestCall) -> Answer:
+    """Ask whether a message was handled before."""
+    known = _memory(call, call.query["worker"]).knows(call.request.parameters["message_id"])
+    return json_response({"processed": known})
+
+
+@route(
+    "POST /queues/{queue}/messages/{message_id}/finish",
+    "queue.settle",
+    DONE,
+    body=RecordField("Which delivery, and who handled it.", {"receipt_handle": RECEIPT, "worker": WORKER}),
+)
+def finish(call: RestCall) -> Any:
+    """Acknowledge a message and remember that it was handled. One commit batch does both; a message whose lease has
+    ended is remembered, too.
+    """
+    queue, message_id, receipt = call.queue, call.request.parameters["message_id"], call.body["receipt_handle"]
+    memory = _memory(call, call.body["worker"])
+    answer = Response(204)
+    with queue.runtime as core:
+        seq, _ = queue.broker.receipts.read(queue.anyway.id, receipt)
+        memory.remember(core, message_id, seq)
+        try:
+            held, lease = done_with(queue, receipt)
+            check_id(queue, held, message_id)
+            queue.core.ack(held, lease)
+        except InvalidReceipt as error:
+            answer = problem(error)
+        commit_batch = queue.runtime.commit()
+    return call.async_broker.when_durable(commit_batch, answer)

@@ -28,6 +28,7 @@ PART_CHARS_MAX = 64
 BATCH_MAX = (1 << 53) - 1  # the largest whole number that JSON has in every language
 ID_CHARS_MAX = 255
 TOPIC = "topic"
+DONE = {204: ("Done, and on the disk.", None)}
 USER_ID = "userId"  # among the attributes of a message
 
 
@@ -51,10 +52,9 @@ PATH_FIELDS: dict[str, JsonField] = {
 VHOST_FIELD = Name("The virtual host that the names are in.", default=VHOST)
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Callable[..., Any])
 Answer = Response | Streamed
 Run = Callable[["RestCall"], Answer | Awaitable[Answer]]
-
-
 ROLES: dict[str, Role] = {"queue": "queue", "stream": "queue", "exchange": "exchange"}
 """Names in paths, and their roles in the table of rights: a stream is a queue."""
 
@@ -84,6 +84,24 @@ class Operation(NamedTuple):
     def rule(self) -> Rule:
         """The rights that it needs."""
         return RULES[self.name]
+
+
+def routes(operations: list[Operation]) -> Callable[..., Callable[[R], R]]:
+    """A decorator that adds a function to a list of operations: its docstring begins with the summary."""
+
+    def route(
+        line: str, name: str, answers: Mapping[int, tuple[str, Mapping[str, Any] | None]], **options: Any
+    ) -> Callable[[R], R]:
+        method, path = line.split()
+
+        def add(run: R) -> R:
+            summary = (run.__doc__ or run.__name__).partition(".")[0]
+            operations.append(Operation(method, path, summary, run, name, answers, **options))
+            return run
+
+        return add
+
+    return route
 
 
 class Scans:

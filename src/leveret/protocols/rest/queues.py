@@ -31,8 +31,7 @@ from leveret.protocols.rest.fields import (
     Text,
     Whole,
 )
-from leveret.protocols.rest.leases import DONE
-from leveret.protocols.rest.operation import Answer, Operation, RestCall
+from leveret.protocols.rest.operation import DONE, Answer, Operation, RestCall, routes
 from leveret.protocols.rest.shapes import PRIORITY_MAX, SECONDS_MAX, SHORT_CHARS_MAX, iso
 from leveret.security.authorisation import Role
 
@@ -98,6 +97,29 @@ SETTINGS: dict[str, JsonField] = {
 assert SETTINGS.keys() == OPTIONS.keys(), "every option of a queue can be set"
 KILLING = frozenset(("ttl", "max_retries", "max_length", "max_bytes", "overflow"))
 """Settings by which messages that wait become dead letters."""
+PAGE = RecordField(
+    "Which ones.",
+    {
+        "prefix": Text("Only names that begin with this.", SHORT_CHARS_MAX),
+        "after": Text("Only names after this one.", SHORT_CHARS_MAX),
+        "limit": Whole(f"How many; default: {LIST_DEFAULT}.", 1, LIST_MAX),
+    },
+)
+_QUEUE = {"type": "object", "required": ["name", "durable", "paused", "arguments", "ready"]}
+_FIGURES = {
+    "type": "object",
+    "required": [
+        "queue_name",
+        "approximate_message_count",
+        "messages_by_priority",
+        "oldest_message_age_seconds",
+        "in_flight_count",
+        "dlq_count",
+    ],
+}
+_COUNT = {"type": "object"}
+OPERATIONS: list[Operation] = []
+route = routes(OPERATIONS)
 
 
 def shown(queue: ManagedQueue) -> dict[str, Any]:
@@ -131,8 +153,14 @@ def etag(queue: ManagedQueue) -> str:
     return f'"{blake2b(told.encode(), digest_size=8).hexdigest()}"'
 
 
+@route(
+    "GET /queues",
+    "vhost.list",
+    {200: ("Queues; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
+    query=PAGE,
+)
 def list_all(call: RestCall) -> Answer:
-    """The queues that the caller may use, by name."""
+    """List queues."""
     limit, after, prefix = (
         call.query.get("limit", LIST_DEFAULT),
         call.query.get("after", ""),
@@ -149,8 +177,23 @@ def list_all(call: RestCall) -> Answer:
     return json_response({"queues": rows, "next": None})
 
 
+@route(
+    "PUT /queues/{queue}",
+    "queue.declare",
+    {201: ("It is made.", _QUEUE), 200: ("It is there with these settings.", _QUEUE)},
+    body=RecordField(
+        "Its settings; null is none, also where there is a default.",
+        {
+            **SETTINGS,
+            "durable": Flag("Whether it survives a restart; default: true."),
+            "arguments": TableField("Arguments of AMQP, for what has no setting.", ARGUMENTS_MAX),
+        },
+    ),
+    query=RecordField("How it begins.", {"defaults": Choice("none: max_priority and dedup_window have none.", "none")}),
+    audited=True,
+)
 async def declare(call: RestCall) -> Answer:
-    """Make a queue; one that exists with these settings is no error."""
+    """Make a queue. One that exists with these settings is no error."""
     name, body = call.request.parameters["queue"], dict(call.body)
     durable, arguments = body.pop("durable", True), decode_table("arguments", body.pop("arguments", {}))
     names, exchange = call.names, arguments.get("x-dead-letter-exchange")
@@ -195,8 +238,16 @@ def _dead_letter_target(queue: ManagedQueue, options: dict[str, Any]) -> dict[Ro
     return {"dead_letter_queue": policy.dead_letter_routing_key or queue.name}
 
 
+@route(
+    "PATCH /queues/{queue}",
+    "queue.update",
+    {200: ("It has these settings from now on.", _QUEUE), 412: ("Another client changed it first.", None)},
+    body=RecordField("The settings that change; null: none.", SETTINGS),
+    headers={"If-Match": JsonField("The ETag of the settings that are meant to be changed.", type="string")},
+    audited=True,
+)
 async def update(call: RestCall) -> Answer:
-    """Change the settings of a queue; those that are not named stay."""
+    """Change the settings of a queue."""
     queue, options = call.queue, call.body
     names = {**call.names, **_dead_letter_target(queue, options)}
     _authorise_settings(call, "queue.update", names, options.get("dead_letter"))
@@ -214,35 +265,56 @@ async def update(call: RestCall) -> Answer:
     return _one(call)
 
 
+@route("GET /queues/{queue}", "queue.look", {200: ("The queue.", _QUEUE)})
 def get(call: RestCall) -> Answer:
-    """One queue."""
+    """Look at a queue."""
     return _one(call)
 
 
+@route(
+    "DELETE /queues/{queue}",
+    "queue.delete",
+    {200: ("How many messages were ready.", _COUNT)},
+    query=RecordField(
+        "Only if.", {"if_unused": Flag("Only without consumers."), "if_empty": Flag("Only if nothing is ready.")}
+    ),
+    audited=True,
+)
 async def delete(call: RestCall) -> Answer:
-    """Delete a queue."""
+    """Delete a queue and what is in it."""
     queue = call.queue
     count = await call.async_broker.in_thread(lambda: queue.delete(**call.query))
     return json_response({"deleted": count})
 
 
+@route(
+    "POST /queues/{queue}/purge",
+    "queue.purge",
+    {200: ("How many messages it were.", _COUNT)},
+    body=NOTHING,
+    audited=True,
+    bulk=True,
+)
 async def purge(call: RestCall) -> Answer:
-    """Remove what is ready."""
+    """Remove everything that is ready."""
     return json_response({"purged": await call.async_broker.in_thread(call.queue.purge)})
 
 
+@route("POST /queues/{queue}/pause", "queue.pause", DONE, body=NOTHING, audited=True)
 async def pause(call: RestCall) -> Answer:
-    """Hand nothing out."""
+    """Hand nothing out until it is resumed."""
     await call.async_broker.in_thread(call.queue.pause)
     return Response(204)
 
 
+@route("POST /queues/{queue}/resume", "queue.pause", DONE, body=NOTHING, audited=True)
 async def resume(call: RestCall) -> Answer:
     """Hand messages out again."""
     await call.async_broker.in_thread(call.queue.resume)
     return Response(204)
 
 
+@route("GET /queues/{queue}/stats", "queue.look", {200: ("Figures.", _FIGURES)})
 def stats(call: RestCall) -> Answer:
     """The figures of a queue."""
     queue = call.queue
@@ -280,116 +352,3 @@ def _dead_letters(call: RestCall, queue: ManagedQueue) -> int | None:
     if not all(call.allows("queue.look", {"queue": each.name}) for each in targets):
         return None
     return sum(each.depth for each in targets)
-
-
-PAGE = RecordField(
-    "Which ones.",
-    {
-        "prefix": Text("Only names that begin with this.", SHORT_CHARS_MAX),
-        "after": Text("Only names after this one.", SHORT_CHARS_MAX),
-        "limit": Whole(f"How many; default: {LIST_DEFAULT}.", 1, LIST_MAX),
-    },
-)
-_QUEUE = {"type": "object", "required": ["name", "durable", "paused", "arguments", "ready"]}
-_FIGURES = {
-    "type": "object",
-    "required": [
-        "queue_name",
-        "approximate_message_count",
-        "messages_by_priority",
-        "oldest_message_age_seconds",
-        "in_flight_count",
-        "dlq_count",
-    ],
-}
-_COUNT = {"type": "object"}
-OPERATIONS = (
-    Operation(
-        "GET",
-        "/queues",
-        "List queues",
-        list_all,
-        "vhost.list",
-        {200: ("Queues; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
-        query=PAGE,
-    ),
-    Operation(
-        "PUT",
-        "/queues/{queue}",
-        "Make a queue",
-        declare,
-        "queue.declare",
-        {201: ("It is made.", _QUEUE), 200: ("It is there with these settings.", _QUEUE)},
-        body=RecordField(
-            "Its settings; null is none, also where there is a default.",
-            {
-                **SETTINGS,
-                "durable": Flag("Whether it survives a restart; default: true."),
-                "arguments": TableField("Arguments of AMQP, for what has no setting.", ARGUMENTS_MAX),
-            },
-        ),
-        query=RecordField(
-            "How it begins.", {"defaults": Choice("none: max_priority and dedup_window have none.", "none")}
-        ),
-        audited=True,
-    ),
-    Operation(
-        "PATCH",
-        "/queues/{queue}",
-        "Change the settings of a queue",
-        update,
-        "queue.update",
-        {200: ("It has these settings from now on.", _QUEUE), 412: ("Another client changed it first.", None)},
-        body=RecordField("The settings that change; null: none.", SETTINGS),
-        headers={"If-Match": JsonField("The ETag of the settings that are meant to be changed.", type="string")},
-        audited=True,
-    ),
-    Operation("GET", "/queues/{queue}", "Look at a queue", get, "queue.look", {200: ("The queue.", _QUEUE)}),
-    Operation(
-        "DELETE",
-        "/queues/{queue}",
-        "Delete a queue and what is in it",
-        delete,
-        "queue.delete",
-        {200: ("How many messages were ready.", _COUNT)},
-        query=RecordField(
-            "Only if.",
-            {"if_unused": Flag("Only without consumers."), "if_empty": Flag("Only if nothing is ready.")},
-        ),
-        audited=True,
-    ),
-    Operation(
-        "GET", "/queues/{queue}/stats", "The figures of a queue", stats, "queue.look", {200: ("Figures.", _FIGURES)}
-    ),
-    Operation(
-        "POST",
-        "/queues/{queue}/purge",
-        "Remove everything that is ready",
-        purge,
-        "queue.purge",
-        {200: ("How many messages it were.", _COUNT)},
-        body=NOTHING,
-        audited=True,
-        bulk=True,
-    ),
-    Operation(
-        "POST",
-        "/queues/{queue}/pause",
-        "Hand nothing out until it is resumed",
-        pause,
-        "queue.pause",
-        DONE,
-        body=NOTHING,
-        audited=True,
-    ),
-    Operation(
-        "POST",
-        "/queues/{queue}/resume",
-        "Hand messages out again",
-        resume,
-        "queue.pause",
-        DONE,
-        body=NOTHING,
-        audited=True,
-    ),
-)

@@ -27,9 +27,8 @@ from leveret.embedded.message import Peeked, look
 from leveret.embedded.queue import Queue
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.rest.fields import Number, PatternText, RecordField, Whole
-from leveret.protocols.rest.leases import DONE
 from leveret.protocols.rest.messages import CONDITIONS
-from leveret.protocols.rest.operation import Answer, Operation, RestCall
+from leveret.protocols.rest.operation import DONE, Answer, Operation, RestCall, routes
 from leveret.runtime.conditions import filter_of
 
 if TYPE_CHECKING:
@@ -81,6 +80,8 @@ _NEXT = PatternText(
 _LEASE = Number(
     "Seconds after which the messages go back unless it is renewed.", LEASE_MS_MIN / 1e3, LEASE_MS_MAX / 1e3
 )
+OPERATIONS: list[Operation] = []
+route = routes(OPERATIONS)
 
 
 def _lease_ms(call: RestCall) -> int:
@@ -94,8 +95,22 @@ def _told(reserved: Reserved, queue: Queue) -> Response:
     return json_response({**reserved._asdict(), "waiting": queue.anyway.depth})
 
 
+@route(
+    "POST /queues/{queue}/reservations/{group}",
+    "queue.reserve",
+    {200: ("What is reserved; it stays so after a restart.", _RESERVED)},
+    body=RecordField(
+        "Up to where the group is done, and how much it wants.",
+        {
+            "start": Whole("The end of the last reservation; default: that of the group.", 0, NUMBER_MAX),
+            "max_messages": Whole("How many at most; 0: only acknowledge.", 0, MESSAGES_MAX),
+            "max_bytes": Whole("How many bytes, about.", 1, BYTES_MAX),
+            "lease_seconds": _LEASE,
+        },
+    ),
+)
 def reserve(call: RestCall) -> Any:
-    """Reserve messages."""
+    """Reserve the next messages for a group, and acknowledge those before; the same start gets the same ones."""
     queue, body = call.queue, call.body
     count, size = body.get("max_messages", MESSAGES_MAX), body.get("max_bytes", BYTES_MAX)
     name, start = call.request.parameters["group"], body.get("start")
@@ -107,8 +122,9 @@ def reserve(call: RestCall) -> Any:
     return call.async_broker.change(action)
 
 
+@route("GET /queues/{queue}/reservations", "queue.reserve", {200: ("Groups by name.", _GROUPS)})
 def list_groups(call: RestCall) -> Any:
-    """The groups of a queue."""
+    """List the groups that read a queue by reservations."""
     queue = call.queue
     with queue.runtime as core:
         groups = [
@@ -128,24 +144,32 @@ def _group(call: RestCall, core: Core, queue: Queue) -> ReaderGroup:
     return core.reservations.get(queue.core, call.request.parameters["group"])
 
 
+@route("GET /queues/{queue}/reservations/{group}", "queue.reserve", {200: ("What is reserved.", _RESERVED)})
 def show_reservation(call: RestCall) -> Any:
-    """How far a group is, and what it has reserved; one that never reserved anything is at 0."""
+    """Look at what a group has reserved."""
     queue = call.queue
     with queue.runtime as core:
         group = core.reservations.find(queue.core, call.request.parameters["group"])
         return _told(Reserved(0, 0, 0, 0) if group is None else group.reserved, queue)
 
 
+@route(
+    "PATCH /queues/{queue}/reservations/{group}",
+    "queue.reserve",
+    {204: ("It is kept.", None)},
+    body=RecordField("For how long.", {"lease_seconds": _LEASE}),
+)
 def renew(call: RestCall) -> Any:
-    """Keep what is reserved."""
+    """Keep what is reserved for longer."""
     queue = call.queue
     with queue.runtime as core:
         _group(call, core, queue).renew(_lease_ms(call))
     return Response(204)
 
 
+@route("DELETE /queues/{queue}/reservations/{group}", "queue.reserve", DONE)
 def end(call: RestCall) -> Any:
-    """Give back what is reserved, and forget the group."""
+    """Give back what a group has reserved, and forget the group."""
     queue = call.queue
 
     def action(core: Core) -> Response:
@@ -155,8 +179,25 @@ def end(call: RestCall) -> Any:
     return call.async_broker.change(action)
 
 
+@route(
+    "GET /queues/{queue}/reservations/{group}/messages",
+    "queue.reserve",
+    {200: ("Messages in columns, and the index of the next one.", _PAGE)},
+    query=RecordField(
+        "Which ones.",
+        {
+            "reservation": Whole(
+                "The number of the reservation: the `end` of its answer.", 0, NUMBER_MAX, required=True
+            ),
+            "at": Whole("The index of the first one; default: 0.", 0, MESSAGES_MAX),
+            "end": Whole("The index after the last one; default: all.", 0, MESSAGES_MAX),
+            "share": Whole("Only this share of the message groups, counted from 0.", 0, SHARES_MAX - 1),
+            "shares": Whole("How many shares there are; default: 1.", 1, SHARES_MAX),
+        },
+    ),
+)
 async def read_reserved(call: RestCall) -> Answer:
-    """A page of what is reserved."""
+    """Read a page of what is reserved, as often as you like."""
     queue, number = call.queue, call.query["reservation"]
     at, to = call.query.get("at", 0), call.query.get("end", MESSAGES_MAX)
     share, shares = call.query.get("share", 0), call.query.get("shares", 1)
@@ -209,8 +250,14 @@ def _fill(page: Page, rows: Iterable[Row]) -> None:
             page.add(row[0], row[1].content, row[1].data)
 
 
+@route(
+    "GET /queues/{queue}/pages",
+    "queue.browse",
+    {200: ("Messages in columns in the order of delivery, and where the next page begins.", _PAGE)},
+    query=RecordField("Which ones.", {"after": _NEXT, **CONDITIONS}),
+)
 async def browse_page(call: RestCall) -> Answer:
-    """A page of what is ready, in the order of delivery."""
+    """Read a page of messages without taking them."""
     queue, query = call.queue, dict(call.query)
     cursor: Cursor | None = _cursor(query.pop("after", ""))
     chosen = filter_of(queue.tag, query)
@@ -234,89 +281,3 @@ def _cursor(text: str) -> Cursor:
         return ()
     index, after_ms, after_seq = map(int, text.split("."))
     return min(index, 1 << 31), after_ms, after_seq
-
-
-OPERATIONS = (
-    Operation(
-        "GET",
-        "/queues/{queue}/reservations",
-        "List the groups that read a queue by reservations",
-        list_groups,
-        "queue.reserve",
-        {200: ("Groups by name.", _GROUPS)},
-    ),
-    Operation(
-        "POST",
-        "/queues/{queue}/reservations/{group}",
-        "Reserve the next messages for a group, and acknowledge those before; the same start gets the same ones",
-        reserve,
-        "queue.reserve",
-        {200: ("What is reserved; it stays so after a restart.", _RESERVED)},
-        body=RecordField(
-            "Up to where the group is done, and how much it wants.",
-            {
-                "start": Whole("The end of the last reservation; default: that of the group.", 0, NUMBER_MAX),
-                "max_messages": Whole("How many at most; 0: only acknowledge.", 0, MESSAGES_MAX),
-                "max_bytes": Whole("How many bytes, about.", 1, BYTES_MAX),
-                "lease_seconds": _LEASE,
-            },
-        ),
-    ),
-    Operation(
-        "GET",
-        "/queues/{queue}/reservations/{group}",
-        "Look at what a group has reserved",
-        show_reservation,
-        "queue.reserve",
-        {200: ("What is reserved.", _RESERVED)},
-    ),
-    Operation(
-        "PATCH",
-        "/queues/{queue}/reservations/{group}",
-        "Keep what is reserved for longer",
-        renew,
-        "queue.reserve",
-        {204: ("It is kept.", None)},
-        body=RecordField("For how long.", {"lease_seconds": _LEASE}),
-    ),
-    Operation(
-        "DELETE",
-        "/queues/{queue}/reservations/{group}",
-        "Give back what a group has reserved, and forget the group",
-        end,
-        "queue.reserve",
-        DONE,
-    ),
-    Operation(
-        "GET",
-        "/queues/{queue}/reservations/{group}/messages",
-        "Read a page of what is reserved, as often as you like",
-        read_reserved,
-        "queue.reserve",
-        {200: ("Messages in columns, and the index of the next one.", _PAGE)},
-        query=RecordField(
-            "Which ones.",
-            {
-                "reservation": Whole(
-                    "The number of the reservation: the `end` of its answer.", 0, NUMBER_MAX, required=True
-                ),
-                "at": Whole("The index of the first one; default: 0.", 0, MESSAGES_MAX),
-                "end": Whole("The index after the last one; default: all.", 0, MESSAGES_MAX),
-                "share": Whole("Only this share of the message groups, counted from 0.", 0, SHARES_MAX - 1),
-                "shares": Whole("How many shares there are; default: 1.", 1, SHARES_MAX),
-            },
-        ),
-    ),
-    Operation(
-        "GET",
-        "/queues/{queue}/pages",
-        "Read a page of messages without taking them",
-        browse_page,
-        "queue.browse",
-        {200: ("Messages in columns in the order of delivery, and where the next page begins.", _PAGE)},
-        query=RecordField(
-            "Which ones.",
-            {"after": _NEXT, **CONDITIONS},
-        ),
-    ),
-)

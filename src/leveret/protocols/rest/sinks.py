@@ -7,22 +7,61 @@ from leveret.ingest.sinks import Order, Sinks, answer
 from leveret.ingest.staging import PIECES_MAX
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.rest.fields import Choice, Flag, Listed, Name, RecordField, Text, Whole
-from leveret.protocols.rest.leases import DONE
-from leveret.protocols.rest.operation import SINK_CHARS_MAX, Answer, Operation, RestCall, part_name
+from leveret.protocols.rest.operation import DONE, SINK_CHARS_MAX, Answer, Operation, RestCall, part_name, routes
 
 PARTS_MAX = 10_000  # all of them are named in one entry of the journal
 ROWS_MAX = 1 << 40
+_BATCH = {
+    "type": "object",
+    "required": ["batch", "state", "rows", "done", "dropped"],
+    "properties": {
+        "batch": {"type": "integer"},
+        "state": {"type": "string", "enum": ["publishing", "published"]},
+        "rows": {"type": "integer"},
+        "done": {"type": "integer", "description": "How many of them are published or dropped."},
+        "dropped": {"type": "integer", "description": "How many of them no queue took."},
+    },
+}
+_SINKS = {"type": "object", "properties": {"sinks": {"type": "array", "items": {"type": "object"}}}}
+_SHARE = {"part": part_name(required=True), "pieces": Whole("How many.", 0, PIECES_MAX, required=True)}
+OPERATIONS: list[Operation] = []
+route = routes(OPERATIONS)
 
 
+@route(
+    "PUT /sinks/{sink}/parts/{part}/{piece}",
+    "ingest.stage",
+    {201: ("It is on the disk.", {"type": "object", "properties": {"rows": {"type": "integer"}}})},
+    upload="Rows in columns, in the format of leveret/ingest/row_groups.py.",
+)
 async def put(call: RestCall) -> Answer:
-    """Stage a piece."""
+    """Stage a piece of a part of a batch; the same one again takes its place."""
     part, piece = call.parameters["part"], call.parameters["piece"]
     rows = await _sinks(call).put(sink_of(call), part, piece, call.request.body, lambda each: _allow_name(call, each))
     return json_response({"rows": rows}, 201)
 
 
+@route(
+    "POST /sinks/{sink}/batches/{batch}",
+    "ingest.stage",
+    {200: ("All of it is published.", _BATCH), 202: ("It is being published: ask again.", _BATCH)},
+    body=RecordField(
+        "The parts that won.",
+        {
+            "parts": Listed(
+                "In the order in which they are published.", RecordField("A part.", _SHARE), PARTS_MAX, 0, required=True
+            ),
+            "rows": Whole("How many rows they have together.", 0, ROWS_MAX, required=True),
+            "origin": Text("Which query it is: another one is refused the same batch.", SINK_CHARS_MAX),
+            "once": Flag("The sink has no other batch, and may be forgotten after a while."),
+            "queue": Name("The queue or stream of all rows: may be checked without rows."),
+            "exchange": Name("The exchange of all rows, likewise."),
+            "unroutable": Choice("What to do if a row would reach no queue; default: refuse.", "refuse", "drop"),
+        },
+    ),
+)
 async def commit(call: RestCall) -> Answer:
-    """Publish a batch."""
+    """Publish a batch of staged parts, all of it and once; asked again, answer as before."""
     body = call.body
     order = Order(
         sink_of(call),
@@ -43,19 +82,27 @@ async def commit(call: RestCall) -> Answer:
     return json_response(answer(batch), 200 if batch.published else 202)
 
 
+@route(
+    "POST /sinks/{sink}/abort",
+    "ingest.stage",
+    DONE,
+    body=RecordField("Which ones.", {"parts": Listed("Parts.", part_name(), PARTS_MAX, 0, required=True)}),
+)
 async def abort(call: RestCall) -> Answer:
-    """Drop parts."""
+    """Drop staged parts; what was committed stays."""
     await _sinks(call).abort(sink_of(call), call.body["parts"])
     return Response(204)
 
 
+@route("GET /sinks", "ingest.stage", {200: ("Sinks.", _SINKS)})
 def list_all(call: RestCall) -> Answer:
-    """The sinks of the caller."""
+    """List your sinks and their last batches."""
     return json_response({"sinks": list(_sinks(call).described(call.vhost, call.owner))})
 
 
+@route("DELETE /sinks/{sink}", "ingest.stage", DONE, audited=True)
 async def delete(call: RestCall) -> Answer:
-    """Forget a sink."""
+    """Forget a sink that no query uses any more."""
     await _sinks(call).delete(sink_of(call))
     return Response(204)
 
@@ -86,77 +133,3 @@ def _allow(call: RestCall, destination: RowDestination) -> None:
         call.authorise("basic.publish", {"exchange": destination.exchange}, [destination.routing_key])
     else:
         _allow_name(call, destination)
-
-
-_BATCH = {
-    "type": "object",
-    "required": ["batch", "state", "rows", "done", "dropped"],
-    "properties": {
-        "batch": {"type": "integer"},
-        "state": {"type": "string", "enum": ["publishing", "published"]},
-        "rows": {"type": "integer"},
-        "done": {"type": "integer", "description": "How many of them are published or dropped."},
-        "dropped": {"type": "integer", "description": "How many of them no queue took."},
-    },
-}
-_SINKS = {"type": "object", "properties": {"sinks": {"type": "array", "items": {"type": "object"}}}}
-_SHARE = {"part": part_name(required=True), "pieces": Whole("How many.", 0, PIECES_MAX, required=True)}
-
-OPERATIONS = (
-    Operation(
-        "PUT",
-        "/sinks/{sink}/parts/{part}/{piece}",
-        "Stage a piece of a part of a batch; the same one again takes its place",
-        put,
-        "ingest.stage",
-        {201: ("It is on the disk.", {"type": "object", "properties": {"rows": {"type": "integer"}}})},
-        upload="Rows in columns, in the format of leveret/ingest/row_groups.py.",
-    ),
-    Operation(
-        "POST",
-        "/sinks/{sink}/batches/{batch}",
-        "Publish a batch of staged parts, all of it and once; asked again, answer as before",
-        commit,
-        "ingest.stage",
-        {200: ("All of it is published.", _BATCH), 202: ("It is being published: ask again.", _BATCH)},
-        body=RecordField(
-            "The parts that won.",
-            {
-                "parts": Listed(
-                    "In the order in which they are published.",
-                    RecordField("A part.", _SHARE),
-                    PARTS_MAX,
-                    0,
-                    required=True,
-                ),
-                "rows": Whole("How many rows they have together.", 0, ROWS_MAX, required=True),
-                "origin": Text("Which query it is: another one is refused the same batch.", SINK_CHARS_MAX),
-                "once": Flag("The sink has no other batch, and may be forgotten after a while."),
-                "queue": Name("The queue or stream of all rows: may be checked without rows."),
-                "exchange": Name("The exchange of all rows, likewise."),
-                "unroutable": Choice("What to do if a row would reach no queue; default: refuse.", "refuse", "drop"),
-            },
-        ),
-    ),
-    Operation(
-        "POST",
-        "/sinks/{sink}/abort",
-        "Drop staged parts; what was committed stays",
-        abort,
-        "ingest.stage",
-        DONE,
-        body=RecordField("Which ones.", {"parts": Listed("Parts.", part_name(), PARTS_MAX, 0, required=True)}),
-    ),
-    Operation(
-        "GET", "/sinks", "List your sinks and their last batches", list_all, "ingest.stage", {200: ("Sinks.", _SINKS)}
-    ),
-    Operation(
-        "DELETE",
-        "/sinks/{sink}",
-        "Forget a sink that no query uses any more",
-        delete,
-        "ingest.stage",
-        DONE,
-        audited=True,
-    ),
-)
