@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from leveret.observability.audit import Audit
-from leveret.protocols.sqs.audited import ANONYMOUS, CHANGES, UNSIGNED
-from leveret.protocols.sqs.service import ACTIONS, QUEUE_ACTIONS
+from leveret.protocols.sqs.service import ACTIONS, ANONYMOUS, CHANGES, QUEUE_ACTIONS, UNSIGNED
 from tests.protocols.sqs.world import World, json_request
 
 ASKING = {"GetQueueAttributes", "GetQueueUrl", "ListDeadLetterSourceQueues", "ListMessageMoveTasks", "ListQueueTags"}

@@ -11,7 +11,7 @@ import pytest
 
 from leveret.core.browse import holdings
 from leveret.protocols.http.request import Request
-from leveret.protocols.sqs.queue_policy import Asked, decide
+from leveret.protocols.sqs.authorization import Asked, decide
 from leveret.protocols.sqs.service import ACTIONS, QUEUE_ACTIONS
 from leveret.security.access_keys import AccessKey
 from tests.protocols.sqs.world import Answer, World

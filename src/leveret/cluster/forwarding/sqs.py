@@ -22,9 +22,9 @@ from leveret.protocols.sqs.call import Answer, SqsCall
 from leveret.protocols.sqs.move_tasks import task_of
 from leveret.protocols.sqs.parameters import required
 from leveret.protocols.sqs.queues import name_of
-from leveret.protocols.sqs.regions import FORWARDED
 from leveret.protocols.sqs.send_message import check_alarm
 from leveret.protocols.sqs.service import ACTIONS, QUEUE_ACTIONS, Service
+from leveret.protocols.sqs.settings import FORWARDED
 from leveret.security.identity import Identity
 
 if TYPE_CHECKING:

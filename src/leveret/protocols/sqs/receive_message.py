@@ -1,23 +1,55 @@
-"""ReceiveMessage: take messages, or wait for them."""
+"""ReceiveMessage: take messages, or wait for them, and what is told about each."""
+
+from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from leveret.core.deadletter import received_before
+from leveret.core.properties import Properties
 from leveret.embedded.message import Message, any_stored
+from leveret.observability.trace_context import context_of, to_aws
 from leveret.protocols.http.response import Response
-from leveret.protocols.sqs import texts
+from leveret.protocols.sqs import message_attributes
 from leveret.protocols.sqs.call import Answer, SqsCall
-from leveret.protocols.sqs.drafts import PLAIN_SENDERS
 from leveret.protocols.sqs.errors import SqsError
+from leveret.protocols.sqs.loops import is_forbidden, received, received_json
+from leveret.protocols.sqs.message_attributes import Value
 from leveret.protocols.sqs.parameters import names, number
 from leveret.protocols.sqs.queues import SqsQueue
-from leveret.protocols.sqs.received import SYSTEM, WantedAttributes, shown
+from leveret.protocols.sqs.send_message import FLAGS_AT, PLAIN_SENDERS, sequence_number
+
+if TYPE_CHECKING:
+    from leveret.protocols.sqs.account import Account
 
 MESSAGES_MAX = 10
 WAIT_S_MAX = 20
 VISIBILITY_S_MAX = 43_200
 VISIBILITY_S_DEFAULT = 30
 """Of a queue that was declared by AMQP without a visibility timeout."""
+BODY_ENCODING = "leveret.body_encoding"
+BASE64 = Value("String", "base64")
+SYSTEM = (
+    "SenderId",
+    "SentTimestamp",
+    "ApproximateReceiveCount",
+    "ApproximateFirstReceiveTimestamp",
+    "SequenceNumber",
+    "MessageDeduplicationId",
+    "MessageGroupId",
+    "AWSTraceHeader",
+    "DeadLetterQueueSourceArn",
+)
+
+
+class WantedAttributes(NamedTuple):
+    """What a receiver wants to know beside the body."""
+
+    system: frozenset[str]
+    attributes: list[str]
+
+
 EVERYTHING = frozenset(SYSTEM)
 MORE = frozenset(("AttributeNames", "MessageSystemAttributeNames", "MessageAttributeNames"))
 BODIES = WantedAttributes(frozenset(), [])
@@ -61,7 +93,7 @@ def _answer(call: SqsCall, queue: SqsQueue, what: WantedAttributes, taken: list[
     if not taken:
         return call.answer({})
     if call.in_json and what is BODIES:
-        text = texts.received(taken, call.account.receipts, queue.core.id, call.account.tag, PLAIN_SENDERS)
+        text = received_json(taken, call.account.receipts, queue.core.id, call.account.tag, PLAIN_SENDERS)
         if text is not None:
             return call.answer_text(text)
     return call.answer({"Messages": shown(call.account, queue, taken, what)})
@@ -128,3 +160,77 @@ async def _fetched(
     if any_stored(messages):
         await call.account.async_broker.in_thread(lambda: [message.data for message in messages])
     return answer(messages)
+
+
+def shown(account: Account, queue: SqsQueue, messages: list[Message], wanted: WantedAttributes) -> list[dict[str, Any]]:
+    """Messages as an answer has them."""
+    told = received(messages, account.receipts, queue.core.id, account.tag, PLAIN_SENDERS)
+    if wanted.system or wanted.attributes:
+        for each, message in zip(told, messages, strict=True):
+            _add(each, account, queue, message, wanted)
+    return told
+
+
+def _add(told: dict[str, Any], account: Account, queue: SqsQueue, message: Message, wanted: WantedAttributes) -> None:
+    """Tell what is wanted beside the body."""
+    content = message.content
+    if wanted.system:
+        facts = _system(account, queue, message)
+        attributes = {name: facts[name] for name in SYSTEM if name in wanted.system and name in facts}
+        if attributes:
+            told["Attributes"] = attributes
+    encoded = not _is_text(message.data)
+    if wanted.attributes and (encoded or content.content[FLAGS_AT : content.header_len] not in PLAIN_SENDERS):
+        values = message_attributes.load(content.properties)
+        if encoded:
+            values[BODY_ENCODING] = BASE64
+        values = message_attributes.selected(values, wanted.attributes)
+        if values:
+            told["MD5OfMessageAttributes"] = message_attributes.digest(values)
+            told["MessageAttributes"] = {name: value.shown() for name, value in values.items()}
+
+
+def _is_text(data: bytes) -> bool:
+    """Whether a body can be told as it is."""
+    try:
+        return not is_forbidden(data.decode())
+    except UnicodeDecodeError:
+        return False
+
+
+def _system(account: Account, queue: SqsQueue, message: Message) -> dict[str, str]:
+    """What the broker knows about a message."""
+    content, properties = message.content, message.content.properties
+    headers = properties.headers or {}
+    here = headers.get("x-first-death-queue") == queue.name
+    facts = {
+        "SenderId": properties.user_id or account.settings.account,
+        "SentTimestamp": str(content.enqueued_ms),
+        "ApproximateReceiveCount": str(message.deliveries + (0 if here else received_before(headers))),
+        "ApproximateFirstReceiveTimestamp": str(message.held.first_delivered_ms or message.received_ms),
+    }
+    if queue.fifo:
+        facts["SequenceNumber"] = sequence_number(message.seq)
+    for name, value in (
+        ("MessageDeduplicationId", message.dedup_id),
+        ("MessageGroupId", message.group),
+        ("AWSTraceHeader", message.header(message_attributes.TRACE) or _trace(headers)),
+    ):
+        if value is not None:
+            facts[name] = value
+    died_in = _died_in(properties)
+    if died_in is not None and not here:
+        facts["DeadLetterQueueSourceArn"] = account.settings.arn(died_in)
+    return facts
+
+
+def _trace(headers: dict[str, Any]) -> str | None:
+    """The trace that a publisher by another protocol, or by an attribute, put a message into."""
+    context = context_of(headers)
+    return None if context is None else to_aws(context)
+
+
+def _died_in(properties: Properties) -> str | None:
+    """The queue that a dead letter came from."""
+    name = (properties.headers or {}).get("x-last-death-queue")
+    return name if isinstance(name, str) else None

@@ -1,13 +1,13 @@
-"""The port for SQS: from a request to its action and back, by both protocols."""
+"""The port for SQS: from a request to its action and back, and what the audit log says of changes."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
 from itertools import count
-from typing import cast
 
 from leveret.core.errors import LeveretError
 from leveret.observability.audit import Audit
@@ -15,36 +15,20 @@ from leveret.observability.logs import Log
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Admitted, Response
 from leveret.protocols.http.throttle import Throttle
-from leveret.protocols.sqs import (
-    change_visibility,
-    create_queue,
-    delete_message,
-    delete_queue,
-    json_protocol,
-    list_queues,
-    message_move,
-    permissions,
-    query_json,
-    query_protocol,
-    queue_attributes,
-    queue_tags,
-    receive_message,
-    send_message,
-)
+from leveret.protocols.sqs import authorization, message_actions, move_tasks, queue_actions
 from leveret.protocols.sqs.account import Account
-from leveret.protocols.sqs.audited import CHANGES, audited, claimed_key
 from leveret.protocols.sqs.authorization import authorize, authorize_name
-from leveret.protocols.sqs.call import Answer, SqsCall, SqsCaller, Wire
+from leveret.protocols.sqs.call import Answer, SqsCall, SqsCaller
 from leveret.protocols.sqs.errors import SqsError, sqs_error
 from leveret.protocols.sqs.parameters import check_types
-from leveret.protocols.sqs.queues import SqsQueue
-from leveret.protocols.sqs.regions import WrongRegion
+from leveret.protocols.sqs.queues import SqsQueue, name_of
+from leveret.protocols.sqs.receive_message import receive_message
+from leveret.protocols.sqs.send_message import send_message, send_message_batch
+from leveret.protocols.sqs.settings import WrongRegion
+from leveret.protocols.sqs.wire import JSON_WIRE, Wire, query_wire
 from leveret.security.logins import NO_NAME, TooManyLogins
 from leveret.security.sigv4 import SignatureRefused, SignedRequest, Verifier
 
-JSON = cast(Wire, json_protocol)
-QUERY = cast(Wire, query_protocol)
-QUERY_JSON = cast(Wire, query_json)
 GUESSES = frozenset(("InvalidClientTokenId", "SignatureDoesNotMatch"))
 """Refusals that count as failed logins; a missing or expired signature is no guess of a key."""
 REQUEST_IDS = 1 << 48
@@ -54,33 +38,51 @@ LOG = Log("sqs")
 REFUSED = LOG.limited("signature refused")
 
 QUEUE_ACTIONS: dict[str, Callable[[SqsCall, SqsQueue], Answer]] = {
-    "AddPermission": permissions.add_permission,
-    "ChangeMessageVisibility": change_visibility.change_message_visibility,
-    "ChangeMessageVisibilityBatch": change_visibility.change_message_visibility_batch,
-    "DeleteMessage": delete_message.delete_message,
-    "DeleteMessageBatch": delete_message.delete_message_batch,
-    "DeleteQueue": delete_queue.delete_queue,
-    "GetQueueAttributes": queue_attributes.get_queue_attributes,
-    "ListDeadLetterSourceQueues": list_queues.list_dead_letter_source_queues,
-    "ListQueueTags": queue_tags.list_queue_tags,
-    "PurgeQueue": delete_queue.purge_queue,
-    "ReceiveMessage": receive_message.receive_message,
-    "RemovePermission": permissions.remove_permission,
-    "SendMessage": send_message.send_message,
-    "SendMessageBatch": send_message.send_message_batch,
-    "SetQueueAttributes": queue_attributes.set_queue_attributes,
-    "TagQueue": queue_tags.tag_queue,
-    "UntagQueue": queue_tags.untag_queue,
+    "AddPermission": authorization.add_permission,
+    "ChangeMessageVisibility": message_actions.change_message_visibility,
+    "ChangeMessageVisibilityBatch": message_actions.change_message_visibility_batch,
+    "DeleteMessage": message_actions.delete_message,
+    "DeleteMessageBatch": message_actions.delete_message_batch,
+    "DeleteQueue": queue_actions.delete_queue,
+    "GetQueueAttributes": queue_actions.get_queue_attributes,
+    "ListDeadLetterSourceQueues": queue_actions.list_dead_letter_source_queues,
+    "ListQueueTags": queue_actions.list_queue_tags,
+    "PurgeQueue": queue_actions.purge_queue,
+    "ReceiveMessage": receive_message,
+    "RemovePermission": authorization.remove_permission,
+    "SendMessage": send_message,
+    "SendMessageBatch": send_message_batch,
+    "SetQueueAttributes": queue_actions.set_queue_attributes,
+    "TagQueue": queue_actions.tag_queue,
+    "UntagQueue": queue_actions.untag_queue,
 }
 ACTIONS: dict[str, Callable[[SqsCall], Answer]] = {
-    "CancelMessageMoveTask": message_move.cancel_message_move_task,
-    "CreateQueue": create_queue.create_queue,
-    "GetQueueUrl": list_queues.get_queue_url,
-    "ListMessageMoveTasks": message_move.list_message_move_tasks,
-    "ListQueues": list_queues.list_queues,
-    "StartMessageMoveTask": message_move.start_message_move_task,
+    "CancelMessageMoveTask": move_tasks.cancel_message_move_task,
+    "CreateQueue": queue_actions.create_queue,
+    "GetQueueUrl": queue_actions.get_queue_url,
+    "ListMessageMoveTasks": move_tasks.list_message_move_tasks,
+    "ListQueues": queue_actions.list_queues,
+    "StartMessageMoveTask": move_tasks.start_message_move_task,
 }
 """What is about no queue, or about one that is not named by its URL."""
+REFUSED_MIN = 400
+ANONYMOUS = "(anonymous)"  # signatures are not checked
+UNSIGNED = "(unsigned)"
+_KEY = re.compile(rb"Credential=([\w-]{1,128})(?:/|%2F)", re.ASCII | re.IGNORECASE)
+
+CHANGES: dict[str, tuple[str, ...]] = {
+    "AddPermission": ("Label", "AWSAccountIds", "Actions"),
+    "CancelMessageMoveTask": (),
+    "CreateQueue": ("Attributes",),
+    "DeleteQueue": (),
+    "PurgeQueue": (),
+    "RemovePermission": ("Label",),
+    "SetQueueAttributes": ("Attributes",),
+    "StartMessageMoveTask": ("SourceArn", "DestinationArn", "MaxNumberOfMessagesPerSecond"),
+    "TagQueue": ("Tags",),
+    "UntagQueue": ("TagKeys",),
+}
+"""The parameters that are noted besides the queue."""
 
 
 class Service:
@@ -102,7 +104,7 @@ class Service:
         """Refuses requests for other servers, and of web pages."""
 
     def __call__(self, request: Request) -> Answer:
-        wire = JSON if b"x-amz-target" in request.headers else query_wire(request)
+        wire = JSON_WIRE if b"x-amz-target" in request.headers else query_wire(request)
         request_id = self._request_id()
         try:
             self.check_sender(request)
@@ -112,7 +114,7 @@ class Service:
             if refused.kind in GUESSES and not isinstance(error, WrongRegion):
                 return self._refuse_guess(request, wire, request_id, refused)
             return wire.refuse(refused, request_id)
-        if isinstance(answer, Response) or wire is JSON:
+        if isinstance(answer, Response) or wire is JSON_WIRE:
             return answer
         return _in_words_of(wire, request_id, answer)
 
@@ -129,7 +131,7 @@ class Service:
 
     def refuse(self, error: LeveretError) -> Response:
         """The answer to what is refused before or after a handler has it."""
-        return JSON.refuse(sqs_error(error), self._request_id())
+        return JSON_WIRE.refuse(sqs_error(error), self._request_id())
 
     def _request_id(self) -> str:
         """A name for a request, in the form that AWS has."""
@@ -145,7 +147,7 @@ class Service:
         on_queue = request.method == "GET" and len(request.raw_path) > 1
         known = action in QUEUE_ACTIONS or (action in ACTIONS and (not on_queue or action == "GetQueueUrl"))
         if not known:
-            raise SqsError("UnknownOperation" if wire is JSON else "InvalidAction", action=action[:100])
+            raise SqsError("UnknownOperation" if wire is JSON_WIRE else "InvalidAction", action=action[:100])
         check_types(parameters)
         if len(request.raw_path) > 1 and "QueueUrl" not in parameters:
             parameters["QueueUrl"] = request.raw_path.decode("latin-1")
@@ -163,7 +165,7 @@ class Service:
             authorize(call, queue, action)
             return function(call, queue)
         if action == "CreateQueue":
-            authorize_name(call, create_queue.name_of_new(call), action)
+            authorize_name(call, queue_actions.name_of_new(call), action)
         return ACTIONS[action](call)
 
     def _caller_of(self, user: str | None, host: str, tls: bool) -> SqsCaller:
@@ -202,14 +204,70 @@ class Service:
         return self._known_caller(key.user, peer.host, peer.tls)
 
 
-def query_wire(request: Request) -> Wire:
-    """The form of results that a client of the Query protocol accepts."""
-    return QUERY_JSON if request.headers.get(b"accept", b"").startswith(b"application/json") else QUERY
-
-
 async def _in_words_of(wire: Wire, request_id: str, answer: Awaitable[Response]) -> Response:
     """Wait for an answer; a refusal is told in the protocol of the request."""
     try:
         return await answer
     except LeveretError as error:
         return wire.refuse(sqs_error(error), request_id)
+
+
+def audited(audit: Audit, call: SqsCall, perform: Callable[[], Answer]) -> Answer:
+    """Perform an action that changes something, and note what came of it."""
+    facts = facts_of(call)
+    if call.action == "CreateQueue" and call.account.queues.find(str(facts["queue"])) is not None:
+        return perform()  # it is there already, and so nothing changes
+    try:
+        answer = perform()
+    except LeveretError as error:
+        _refused(audit, call, facts, error)
+        raise
+    if isinstance(answer, Awaitable):
+        return _later(audit, call, facts, answer)
+    _answered(audit, call, facts, answer)
+    return answer
+
+
+async def _later(audit: Audit, call: SqsCall, facts: dict[str, object], answer: Awaitable[Response]) -> Response:
+    try:
+        response = await answer
+    except LeveretError as error:
+        _refused(audit, call, facts, error)
+        raise
+    _answered(audit, call, facts, response)
+    return response
+
+
+def _answered(audit: Audit, call: SqsCall, facts: dict[str, object], response: Response) -> None:
+    """Note an action; another node may have refused it."""
+    if response.status >= REFUSED_MIN:
+        reason = f"refused with {response.status}"
+        audit.refused(_caller(call), call.action, reason, f"SQS {call.action}", str(response.status), **facts)
+    else:
+        audit.changed(_caller(call), call.action, **facts)
+
+
+def _refused(audit: Audit, call: SqsCall, facts: dict[str, object], error: LeveretError) -> None:
+    kind = sqs_error(error).kind
+    audit.refused(_caller(call), call.action, str(error), f"SQS {call.action}", kind, **facts)
+
+
+def _caller(call: SqsCall) -> str:
+    return ANONYMOUS if call.caller.user is None else call.caller.user
+
+
+def facts_of(call: SqsCall) -> dict[str, object]:
+    """What an action is about."""
+    given = call.parameters
+    facts: dict[str, object] = {"peer": call.caller.host, "vhost": call.account.settings.vhost}
+    if "QueueName" in given:
+        facts["queue"] = str(given["QueueName"])
+    elif "QueueUrl" in given:
+        facts["queue"] = name_of(str(given["QueueUrl"]))
+    return facts | {name: given[name] for name in CHANGES[call.action] if name in given}
+
+
+def claimed_key(request: Request) -> str:
+    """The id of the access key that a request says it is signed with; it proves nothing."""
+    found = _KEY.search(request.headers.get(b"authorization", b"")) or _KEY.search(request.raw_query)
+    return UNSIGNED if found is None else found[1].decode("ascii")

@@ -7,7 +7,7 @@ from leveret.core.errors import InvalidArgument, PreconditionFailed, QueueNotFou
 from leveret.core.parameters import put_parameter as put_parameter_value
 from leveret.core.policy import Policy
 from leveret.protocols.sqs.attributes import check_kept
-from leveret.protocols.sqs.queue_tags import check_tags
+from leveret.protocols.sqs.queue_actions import check_tags
 from leveret.security import passwords
 from leveret.security.users import TAGS, User, tag_set
 from leveret.server.administration import vhosts

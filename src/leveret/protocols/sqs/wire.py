@@ -1,0 +1,336 @@
+"""The protocols of SQS: from a request to an action with parameters, and from a result to an answer.
+
+AWS JSON 1.0, which all current SDKs speak, has the action in a header, parameters and results as JSON objects. The
+Query protocol of older SDKs and of curl has parameters as a form or in the query, and results as XML:
+
+    Action=SendMessage&MessageBody=hello&MessageAttribute.1.Name=a&MessageAttribute.1.Value.DataType=String&...
+
+Lists and maps are flat: their members are numbered from 1. The tables say what their names are. Clients that
+accept JSON, such as API Gateway, get that, with maps as lists of names and values, and null where AWS says so:
+
+    {"SendMessageResponse": {"SendMessageResult": {..}, "ResponseMetadata": {"RequestId": ".."}}}
+    {"Error": {"Code": "..", "Message": "..", "Type": "Sender"}, "RequestId": ".."}
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+from xml.sax.saxutils import escape
+
+import orjson
+
+from leveret.protocols.http.request import Request
+from leveret.protocols.http.response import Response
+from leveret.protocols.sqs.errors import SqsError
+from leveret.protocols.sqs.parameters import FORBIDDEN, TYPES, Parameters
+
+AWS_JSON = "application/x-amz-json-1.0"
+TARGET = "AmazonSQS."
+NAMESPACE = "com.amazonaws.sqs#"
+XML = "text/xml"
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
+XMLNS = "http://queue.amazonaws.com/doc/2012-11-05/"
+DEPTH_MAX = 8  # names have at most five parts
+
+
+class Sequence(NamedTuple):
+    """A list whose members are called so."""
+
+    member: str
+
+
+class QueryMap(NamedTuple):
+    """A map whose members have a key and a value of these names."""
+
+    member: str
+    key: str = "Name"
+    value: str = "Value"
+
+
+INPUTS: dict[str, Sequence | QueryMap] = {
+    "Attributes": QueryMap("Attribute"),
+    "tags": QueryMap("Tag", "Key"),
+    "Tags": QueryMap("Tag", "Key"),
+    "AttributeNames": Sequence("AttributeName"),
+    "MessageSystemAttributeNames": Sequence("MessageSystemAttributeName"),
+    "MessageAttributeNames": Sequence("MessageAttributeName"),
+    "MessageAttributes": QueryMap("MessageAttribute"),
+    "MessageSystemAttributes": QueryMap("MessageSystemAttribute"),
+    "AWSAccountIds": Sequence("AWSAccountId"),
+    "Actions": Sequence("ActionName"),
+    "TagKeys": Sequence("TagKey"),
+}
+ENTRIES = {
+    "SendMessageBatch": "SendMessageBatchRequestEntry",
+    "DeleteMessageBatch": "DeleteMessageBatchRequestEntry",
+    "ChangeMessageVisibilityBatch": "ChangeMessageVisibilityBatchRequestEntry",
+}
+NUMBERS = frozenset(name for name, kind in TYPES.items() if kind is int)
+
+OUTPUTS: dict[str, Sequence | QueryMap] = {
+    "Attributes": QueryMap("Attribute"),
+    "MessageAttributes": QueryMap("MessageAttribute"),
+    "Tags": QueryMap("Tag", "Key"),
+    "Messages": Sequence("Message"),
+    "QueueUrls": Sequence("QueueUrl"),
+    "queueUrls": Sequence("QueueUrl"),
+    "Failed": Sequence("BatchResultErrorEntry"),
+    "Results": Sequence("ListMessageMoveTasksResultEntry"),
+}
+NAMES = {"Messages": "messages", "QueueUrls": "queueUrls"}
+"""Names that AWS writes in another way in JSON."""
+RESULTS: dict[str, tuple[str, ...]] = {
+    "SendMessage": ("MD5OfMessageAttributes", "MD5OfMessageSystemAttributes", "SequenceNumber"),
+    "ReceiveMessage": ("messages",),
+    "ListQueues": ("queueUrls",),
+}
+MEMBERS: dict[str, tuple[str, ...]] = {"Messages": ("Attributes", "MD5OfMessageAttributes", "MessageAttributes")}
+"""What is null in JSON when a result, or a member of a list, does not have it."""
+
+
+class Wire(Protocol):
+    """A protocol."""
+
+    has_text: bool
+    """Whether it answers with a result that is JSON already; otherwise results have another form."""
+
+    def decode(self, request: Request) -> tuple[str, Parameters]:
+        """The action and the parameters of a request."""
+
+    def encode(self, action: str, result: dict[str, Any] | None, request_id: str) -> Response:
+        """The answer with a result."""
+
+    def refuse(self, error: SqsError, request_id: str) -> Response:
+        """The answer to a request that is refused."""
+
+
+class JsonProtocol:
+    """AWS JSON 1.0."""
+
+    has_text = True
+
+    def decode(self, request: Request) -> tuple[str, Parameters]:
+        """The action in the header, the parameters in the body."""
+        target = request.header(b"x-amz-target")
+        if not target.startswith(TARGET):
+            raise SqsError("UnknownOperation", f"the header X-Amz-Target is {TARGET} and an action")
+        try:
+            parameters = orjson.loads(request.body or b"{}")
+        except ValueError:
+            parameters = None
+        if not isinstance(parameters, dict):
+            raise SqsError("Serialization", "the body of the request is not a JSON object")
+        return target[len(TARGET) :], parameters
+
+    def encode(self, action: str, result: dict[str, Any] | None, request_id: str) -> Response:
+        """The result as it is."""
+        return answer_text(b"{}" if result is None else orjson.dumps(result), request_id)
+
+    def refuse(self, error: SqsError, request_id: str) -> Response:
+        """The kind and the text, and the code of the Query protocol in a header."""
+        fault = error.fault
+        body = orjson.dumps({"__type": NAMESPACE + fault.shape, "message": _valid(str(error))})
+        headers = (("x-amzn-query-error", f"{fault.code};{_side(error)}"), *error.headers)
+        return _response(fault.status, body, AWS_JSON, request_id, headers)
+
+
+class QueryProtocol:
+    """The Query protocol, with results as XML."""
+
+    has_text = False
+
+    def decode(self, request: Request) -> tuple[str, Parameters]:
+        """The fields of the form, or of the query."""
+        fields = request.form if request.media_type == FORM and request.body else request.query
+        tree = _tree(fields)
+        action = tree.pop("Action", None)
+        if not isinstance(action, str) or not action:
+            raise SqsError("UnknownOperation", "the request names no Action")
+        parameters = _structure(tree)
+        member = ENTRIES.get(action)
+        if member is not None:
+            parameters["Entries"] = [_structure(each) for each in _members(tree.get(member))]
+        return action, parameters
+
+    def encode(self, action: str, result: dict[str, Any] | None, request_id: str) -> Response:
+        """The result in an element of its action."""
+        inner = "" if result is None else f"<{action}Result>{''.join(_xml(action, result))}</{action}Result>"
+        body = (
+            f'<?xml version="1.0"?><{action}Response xmlns="{XMLNS}">{inner}'
+            f"<ResponseMetadata><RequestId>{request_id}</RequestId></ResponseMetadata></{action}Response>"
+        )
+        return _response(200, body.encode(), XML, request_id)
+
+    def refuse(self, error: SqsError, request_id: str) -> Response:
+        """The code and the text; an action that is not known has an element of its own."""
+        if error.kind == "UnknownOperation":
+            return _response(error.fault.status, b"<UnknownOperationException/>", XML, request_id, error.headers)
+        body = (
+            f'<?xml version="1.0"?><ErrorResponse xmlns="{XMLNS}"><Error><Type>{_side(error)}</Type>'
+            f"<Code>{error.fault.code}</Code><Message>{_escaped(error.query_text)}</Message><Detail/></Error>"
+            f"<RequestId>{request_id}</RequestId></ErrorResponse>"
+        )
+        return _response(error.fault.status, body.encode(), XML, request_id, error.headers)
+
+
+class QueryJsonProtocol(QueryProtocol):
+    """The Query protocol, with results as JSON."""
+
+    def encode(self, action: str, result: dict[str, Any] | None, request_id: str) -> Response:
+        """The result in an object of its action."""
+        told: dict[str, Any] = {}
+        if result is not None:
+            told[f"{action}Result"] = {**dict.fromkeys(RESULTS.get(action, ())), **_renamed(result)}
+        told["ResponseMetadata"] = {"RequestId": request_id}
+        return _response(200, orjson.dumps({f"{action}Response": told}), JSON, request_id)
+
+    def refuse(self, error: SqsError, request_id: str) -> Response:
+        """The code and the text; an action that is not known is refused in XML."""
+        if error.kind == "UnknownOperation":
+            return super().refuse(error, request_id)
+        told = {"Code": error.fault.code, "Message": _valid(error.query_text), "Type": _side(error)}
+        body = orjson.dumps({"Error": told, "RequestId": request_id})
+        return _response(error.fault.status, body, JSON, request_id, error.headers)
+
+
+JSON_WIRE = JsonProtocol()
+QUERY_WIRE = QueryProtocol()
+QUERY_JSON_WIRE = QueryJsonProtocol()
+
+
+def query_wire(request: Request) -> Wire:
+    """The form of results that a client of the Query protocol accepts."""
+    return QUERY_JSON_WIRE if request.headers.get(b"accept", b"").startswith(b"application/json") else QUERY_WIRE
+
+
+def answer_text(text: bytes, request_id: str) -> Response:
+    """The answer by AWS JSON with a result that is JSON already."""
+    return Response(200, text, AWS_JSON, (("x-amzn-RequestId", request_id),))
+
+
+def _response(
+    status: int, body: bytes, media_type: str, request_id: str, headers: tuple[tuple[str, str], ...] = ()
+) -> Response:
+    return Response(status, body, media_type, (("x-amzn-RequestId", request_id), *headers))
+
+
+def _side(error: SqsError) -> str:
+    return "Sender" if error.fault.status < 500 else "Receiver"
+
+
+def _valid(text: str) -> str:
+    """Text without halves of surrogate pairs, which JSON in UTF-8 cannot have."""
+    return text.encode("utf-8", "replace").decode()
+
+
+# Parameters of the Query protocol
+
+
+def _tree(fields: dict[str, str]) -> dict[str, Any]:
+    """Names with dots as nested dictionaries."""
+    tree: dict[str, Any] = {}
+    for name, value in fields.items():
+        *path, last = name.split(".", DEPTH_MAX)
+        node = tree
+        for part in path:
+            node = node.setdefault(part, {})
+            if not isinstance(node, dict):
+                raise SqsError("Serialization", f"{name} is given together with a part of it")
+        if isinstance(node.get(last), dict):
+            raise SqsError("Serialization", f"{name} is given together with a part of it")
+        node[last] = value
+    return tree
+
+
+def _members(node: Any) -> Iterator[dict[str, Any]]:
+    """The members of a list, in the order of their numbers."""
+    for _, value in sorted(_numbered(node)):
+        if not isinstance(value, dict):
+            raise SqsError("Serialization", "a member of a list is a structure here")
+        yield value
+
+
+def _numbered(node: Any) -> Iterator[tuple[int, Any]]:
+    """The members of a list with their numbers."""
+    for number, value in node.items() if isinstance(node, dict) else ():
+        if not (number.isascii() and number.isdigit() and len(number) < DEPTH_MAX):
+            raise SqsError("Serialization", "members of lists are numbered from 1")
+        yield int(number), value
+
+
+def _structure(tree: dict[str, Any]) -> Parameters:
+    """The parameters in the names of the JSON protocol."""
+    found: Parameters = {name: _scalar(name, value) for name, value in tree.items() if isinstance(value, str)}
+    for name, kind in INPUTS.items():
+        node = tree.get(kind.member)
+        # SDKs send an empty list as one empty field: botocore by the list's name, Java's by that of its members.
+        if isinstance(kind, Sequence) and (node == "" or found.get(name) == ""):
+            found[name] = []
+        if not isinstance(node, dict):
+            continue
+        if isinstance(kind, Sequence):
+            found[name] = [value for _, value in sorted(_numbered(node), key=lambda pair: pair[0])]
+        else:
+            found[name] = {str(each.get(kind.key, "")): each.get(kind.value, "") for each in _members(node)}
+    return found
+
+
+def _scalar(name: str, value: str) -> Any:
+    """A value of the type that the parameter has; what is no number is refused by the check of types."""
+    if name in NUMBERS:
+        try:
+            return int(value)
+        except ValueError:
+            raise SqsError("Serialization", f"{name} is an Integer, not {value[:80]!r}") from None
+    return value
+
+
+# Results of the Query protocol
+
+
+def _xml(action: str, structure: dict[str, Any]) -> Iterator[str]:
+    """The elements of a structure."""
+    for name, value in structure.items():
+        kind = Sequence(f"{action}ResultEntry") if name == "Successful" else OUTPUTS.get(name)
+        if kind is None:
+            yield f"<{name}>{_value(action, value)}</{name}>"
+        elif isinstance(kind, Sequence):
+            yield from (f"<{kind.member}>{_value(action, each)}</{kind.member}>" for each in value)
+        else:
+            for key, each in value.items():
+                yield (
+                    f"<{kind.member}><{kind.key}>{_escaped(key)}</{kind.key}>"
+                    f"<{kind.value}>{_value(action, each)}</{kind.value}></{kind.member}>"
+                )
+
+
+def _value(action: str, value: Any) -> str:
+    """What stands in an element."""
+    if isinstance(value, dict):
+        return "".join(_xml(action, value))
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return _escaped(str(value))
+
+
+def _escaped(text: str) -> str:
+    """Text as XML has it; what it cannot have is replaced."""
+    # A carriage return as it is would be read as a line feed.
+    return escape(FORBIDDEN.sub("\ufffd", text), {"\r": "&#13;", '"': "&quot;"})
+
+
+def _renamed(structure: dict[str, Any]) -> dict[str, Any]:
+    return {NAMES.get(name, name): _in_json(name, value) for name, value in structure.items()}
+
+
+def _in_json(name: str, value: Any) -> Any:
+    kind = OUTPUTS.get(name)
+    if isinstance(kind, QueryMap):
+        return [{kind.key: key, kind.value: _in_json("", each)} for key, each in value.items()]
+    if isinstance(value, list):
+        return [_member(name, each) for each in value]
+    return _renamed(value) if isinstance(value, dict) else value
+
+
+def _member(name: str, value: Any) -> Any:
+    return {**dict.fromkeys(MEMBERS.get(name, ())), **_renamed(value)} if isinstance(value, dict) else value
