@@ -3,9 +3,9 @@
 PostgreSQL runs on this machine with fsync on, alone and then with a standby that every commit waits for (it has the
 same disk, so the two share what it can do). One producer with confirms and one consumer with acknowledgements, bodies
 of 200 bytes; each commit is one row. The first load meets a database that has to make every WAL file anew, the others
-one that has used ones ready, as it has after some hours. Then come several nodes with queues, SQS, REST, streams and
-sinks: see cluster_nodes.py, and shards in two databases: see cluster_groups.py. It takes twelve minutes, and three with
-QUICK=1.
+one that has used ones ready, as it has after some hours. Then come a cluster of one node beside single servers: see
+cluster_single.py, several nodes with queues, SQS, REST, streams and sinks: see cluster_nodes.py, and shards in two
+databases: see cluster_groups.py. It takes sixteen minutes, and four with QUICK=1.
 """
 
 import os
@@ -19,6 +19,7 @@ from bench.amqp.cases import latencies, rates
 from bench.amqp.load import Options, run_load
 from bench.cluster_groups import measure_groups
 from bench.cluster_nodes import measure_nodes
+from bench.cluster_single import SETTINGS, measure_single
 from bench.measure import progress, report
 from tests.postgres_server import PostgresServer
 
@@ -39,7 +40,6 @@ LOADS: dict[str, Options] = {
 }
 KILLS = 3 if QUICK else 20
 REQUESTS = 1_000 if QUICK else 8_000
-SETTINGS = {"fsync": "on", "shared_buffers": "256MB", "max_wal_size": "2GB", "min_wal_size": "1GB"}
 WAL_PIECES = 5  # of 100 MB each: more than the loads at a fixed rate write
 
 
@@ -109,6 +109,9 @@ def main() -> None:
                 measure_all(servers, target, schema, NEW_WAL_LOADS)
                 make_wal_ready(servers)
                 measure_all(servers, target, schema, LOADS)
+    with database(standby=False) as servers, tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as name:
+        make_wal_ready(servers)
+        measure_single(servers[0], Path(name), QUICK)
     with database(standby=False) as servers, tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as name:
         make_wal_ready(servers)
         measure_nodes(servers[0], Path(name), INTERVAL, KILLS, REQUESTS)
