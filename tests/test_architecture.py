@@ -24,16 +24,19 @@ ARROWS: dict[str, set[str]] = {
     "observability": {"core", "security", "runtime"} | SHARED,
     "security": {"core"} | SHARED,
     "runtime": {"core", "storage", "observability", "security"} | SHARED,
+    "operations": {"core", "storage", "observability", "security", "runtime"} | SHARED,
     "embedded": {"core", "storage", "observability", "runtime"} | SHARED,
     "client": {"core", "observability", "runtime", "embedded"} | SHARED,
     "ingest": {"core", "storage", "observability", "runtime", "embedded"} | SHARED,
-    "protocols": {"core", "observability", "security", "runtime", "embedded", "ingest"} | SHARED,
-    "cluster": {"core", "storage", "observability", "security", "runtime", "embedded", "ingest", "protocols"} | SHARED,
-    "server": {"core", "storage", "observability", "security", "runtime", "embedded", "client"}
-    | {"ingest", "protocols", "cluster"}
+    "protocols": {"core", "observability", "security", "runtime", "operations", "embedded", "ingest"} | SHARED,
+    "cluster": {"core", "storage", "observability", "security", "runtime", "operations", "embedded"}
+    | {"ingest", "protocols"}
     | SHARED,
-    "cli": {"core", "storage", "observability", "security", "runtime", "embedded", "client"}
-    | {"ingest", "protocols", "server"}
+    "server": {"core", "storage", "observability", "security", "runtime", "operations", "embedded"}
+    | {"client", "ingest", "protocols", "cluster"}
+    | SHARED,
+    "cli": {"core", "storage", "observability", "security", "runtime", "operations", "embedded"}
+    | {"client", "ingest", "protocols", "server"}
     | SHARED,
     "__main__": {"cli"},
     "spark": {"core", "storage", "observability", "client", "ingest", "cluster"} | SHARED,

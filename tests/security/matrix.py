@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from leveret.security.authorisation import ACCESSES, HOLDERS, OPERATIONS, OPTIONAL, Role, Tag
+from leveret.operations.registry import rule_of
+from leveret.security.authorisation import ACCESSES, HOLDERS, OPTIONAL, Role, Tag
 from leveret.security.permissions import Access
 
 NAMES = ("orders", "dlq", "clicks", "events", "other", "alternate", "new", "aliveness-test", "amq.default")
@@ -28,7 +29,7 @@ class Ask:
     @property
     def needs(self) -> set[tuple[Access, str]]:
         """The accesses that it needs, all of them."""
-        rule = OPERATIONS[self.operation]
+        rule = rule_of(self.operation)
         if rule.any_right:
             return set()
         return {
@@ -41,7 +42,7 @@ class Ask:
     @property
     def one_of(self) -> str | None:
         """The name on which any access is enough."""
-        rule = OPERATIONS[self.operation]
+        rule = rule_of(self.operation)
         return self.names[rule.rights[0].role] if rule.any_right else None
 
 
@@ -105,7 +106,7 @@ def numbered(requests: Mapping[Any, tuple[Any, Sequence[Ask]]]) -> int:
 
 def tag_allows(operation: str, tag: str, enters: bool, least: Tag | None = None) -> bool:
     """Whether a user with one tag may, in a virtual host that it may enter or not; `least` is asked of all users."""
-    rule = OPERATIONS[operation]
+    rule = rule_of(operation)
     if any(needed is not None and tag not in HOLDERS[needed] for needed in (least, rule.tag)):
         return False
     entry = rule.entry or ("administrator" if least else None)

@@ -2,15 +2,16 @@
 
 import re
 
+from leveret.operations.registry import OPERATIONS
 from leveret.protocols.amqp.codec import LAYOUT_OF
 from leveret.protocols.management.routes import ROUTES
 from leveret.protocols.rest.api import OPERATIONS as REST
 from leveret.protocols.sqs.authorization import ACTIONS
-from leveret.security.authorisation import OPERATIONS, requirement
+from leveret.security.authorisation import requirement
+from leveret.server.administration.verbs import VERBS
 from tests.sources import ROOT
 
 PAGE = ROOT / "docs" / "security.md"
-ENDPOINTS_MAX = 6  # of the management API in one cell; docs/management.md has all of them
 PASSIVE = ("exchange.declare-passive", "queue.declare-passive")
 METHODS = frozenset((*PASSIVE, *(layout.spec.name for layout in LAYOUT_OF.values())))
 """Methods of AMQP."""
@@ -40,23 +41,25 @@ def rights() -> list[list[str]]:
     return [
         [
             code(name),
-            requirement(rule) or "no more",
-            ", ".join(action for action, operation in ACTIONS.items() if operation == name),
+            requirement(operation.rule) or "no more",
+            ", ".join(action for action, named in ACTIONS.items() if named == name),
             *(", ".join(map(code, requests(name))) for requests in (rest_of, management_of)),
         ]
-        for name, rule in OPERATIONS.items()
-        if rule.tag is None
+        for name, operation in OPERATIONS.items()
+        if operation.rule.tag is None
     ]
 
 
 def tags() -> list[list[str]]:
     """A row for each operation that tags allow."""
     rows = []
-    for name, rule in OPERATIONS.items():
+    for name, operation in OPERATIONS.items():
+        rule = operation.rule
         if rule.tag is None:
             continue
         found = [*rest_of(name), *(request.replace(" ", " /api", 1) for request in management_of(name))]
-        shown = ", ".join(map(code, found)) if len(found) <= ENDPOINTS_MAX else f"{len(found)} of the management API"
+        found += [f"POST /operator/{name}"] if name in VERBS else []
+        shown = ", ".join(map(code, found))
         rows.append([code(name), rule.tag, rule.entry or "", shown])
     return rows
 

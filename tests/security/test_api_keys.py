@@ -7,6 +7,7 @@ import pytest
 
 import leveret
 from leveret.core.errors import AccessRefused, InvalidArgument, NotFound, TooMany
+from leveret.operations.registry import rule_of
 from leveret.security import api_keys
 from leveret.security.access import Access
 from leveret.security.authorisation import check_tag
@@ -162,6 +163,6 @@ def test_a_foreign_user_has_the_scopes_and_nothing_else(access: Access) -> None:
 def test_tags_need_the_scope_to_manage() -> None:
     tags = frozenset({"administrator"})
     assert tags_within(tags, ("*:*",)) == frozenset()
-    check_tag(Identity("a", tags_within(tags, ("manage",))), "console.use")
+    check_tag(Identity("a", tags_within(tags, ("manage",))), rule_of("console.use"))
     with pytest.raises(AccessRefused, match="none of the tags"):
-        check_tag(Identity("a"), "operator.run")
+        check_tag(Identity("a"), rule_of("operator.run"))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from leveret.operations.registry import OPERATIONS
 from leveret.protocols.management.routes import ROUTES
-from leveret.security.authorisation import OPERATIONS
 from tests.protocols.management.scene import Api
 from tests.security.matrix import TAGS, Ask, Case, cases, tag_allows
 from tests.server_process import ServerProcess
@@ -22,7 +22,7 @@ ALIVE = ("GET", "/aliveness-test/{vhost}")
 TAGGED = [
     (key, name)
     for key, (name, _) in ROUTES.items()
-    if name is not None and OPERATIONS[name].tag is not None and key != ALIVE
+    if name is not None and OPERATIONS[name].rule.tag is not None and key != ALIVE
 ]
 BODIES: dict[tuple[str, str], Any] = {("POST", "/alerts/silences"): {"vhost": VHOST}}
 """Requests whose body names the virtual host."""
@@ -52,7 +52,7 @@ REQUESTS: dict[tuple[str, str, str], tuple[Any, list[Ask]]] = {
     ("DELETE", QUEUE, ""): (None, [Ask("queue.delete", queue="orders")]),
     ("GET", f"{QUEUE}/leases", ""): (None, [Ask("queue.browse", queue="orders")]),
     ("DELETE", f"{QUEUE}/contents", ""): (None, [Ask("queue.purge", queue="orders")]),
-    ("POST", f"{QUEUE}/get", ""): (TAKEN, [Ask("basic.get", queue="orders")]),
+    ("POST", f"{QUEUE}/get", ""): (TAKEN, [Ask("queue.get", queue="orders")]),
     ("POST", f"{QUEUE}/move", ""): ({}, [Ask("queue.redrive", queue="orders")]),
     ("POST", f"{QUEUE}/move", "destination"): (
         {"destination": "dlq"},
@@ -68,7 +68,7 @@ REQUESTS: dict[tuple[str, str, str], tuple[Any, list[Ask]]] = {
     ("GET", f"/aliveness-test/{VHOST}", ""): (
         None,
         [
-            Ask("vhost.look"),
+            Ask("health.aliveness"),
             Ask("queue.declare", queue="aliveness-test"),
             Ask("basic.publish", exchange="amq.default"),
             Ask("basic.get", queue="aliveness-test"),
@@ -183,5 +183,5 @@ def permit(api: Api, case: Case) -> None:
 
 
 def test_every_endpoint_is_asked_for() -> None:
-    by_rights = {name for name, _ in ROUTES.values() if name is not None and OPERATIONS[name].tag is None}
+    by_rights = {name for name, _ in ROUTES.values() if name is not None and OPERATIONS[name].rule.tag is None}
     assert by_rights <= {ask.operation for _, asks in REQUESTS.values() for ask in asks}

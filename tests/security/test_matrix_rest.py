@@ -10,8 +10,9 @@ import pytest
 import leveret
 from leveret.core.errors import LeveretError
 from leveret.ingest.row_groups import constant
+from leveret.operations.registry import OPERATIONS
 from leveret.protocols.rest.api import OPERATIONS as ROWS
-from leveret.security.authorisation import OPERATIONS, admit
+from leveret.security.authorisation import admit
 from leveret.security.identity import Identity
 from tests.ingest.batches import row_group
 from tests.protocols.rest.test_security import BODIES, NAMES, line
@@ -80,7 +81,7 @@ MORE: dict[Key, tuple[Any, list[Ask]]] = {
 }
 NOT_PLAIN = {BIND, UNBIND, STAGE, COMMIT}
 """Without a body they ask for nothing."""
-TAGGED = [row for row in ROWS if OPERATIONS[row.name].tag is not None]
+TAGGED = [row for row in ROWS if row.rule.tag is not None]
 REQUESTS: dict[Key, tuple[Any, list[Ask]]] = {
     **{
         (row.method, row.path, ""): (BODIES.get((row.method, row.path)), [plain(row.name, row.path)])
@@ -161,4 +162,4 @@ def test_every_operation_is_asked_for() -> None:
 
 def test_entry_is_asked_for_without_any_right(world: Matrix) -> None:
     with pytest.raises(leveret.AccessRefused, match="access to vhost '/' refused for user 'nobody'"):
-        admit(world.access.permissions, Identity("nobody"), "vhost.list", "/")
+        admit(world.access.permissions, Identity("nobody"), OPERATIONS["queue.list"].rule, "/")

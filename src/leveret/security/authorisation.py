@@ -1,11 +1,11 @@
-"""Authorisation: which rights each operation needs, as one table, and the one function that every protocol asks.
+"""Authorisation: the rules of operations, and the one function that every protocol asks.
 
-    who        an Identity: user, tags, scopes of its token
-    operation  a key of OPERATIONS; AMQP's name where AMQP has the operation, whichever protocol asks
-    names      the queues and exchanges in question, each by its role
-    keys       routing keys, where the exchange is a topic exchange
+    who    an Identity: user, tags, scopes of its token
+    rule   what the operation needs: operations/registry.py has the rule of each
+    names  the queues and exchanges in question, each by its role
+    keys   routing keys, where the exchange is a topic exchange
 
-An operation that is not in the table is refused: a new one is open to no user by oversight.
+What is allowed is remembered by `Decisions`, until rights change.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -111,114 +111,16 @@ class EntryRefused(AccessRefused):
     """The user may not enter the virtual host."""
 
 
-def _any(role: Role) -> Rule:
-    return Rule(tuple(Right(access, role) for access in ACCESSES), any_right=True)
-
-
-def _tagged(tag: Tag, entry: Tag | None = None) -> Rule:
-    return Rule(tag=tag, entry=entry or tag)
-
-
-_DEAD: frozenset[Role] = frozenset(("dead_letter_exchange", "dead_letter_queue"))
-_READ_QUEUE, _WRITE_QUEUE = Rule((Right("read", "queue"),)), Rule((Right("write", "queue"),))
-_CONFIGURE_QUEUE = Rule((Right("configure", "queue"),))
-_QUEUE_SETTINGS = Rule(
-    (
-        Right("configure", "queue"),
-        Right("read", "queue", _DEAD),
-        Right("write", "dead_letter_exchange"),
-        Right("write", "dead_letter_queue"),
-    )
-)
-_QUEUE_BINDING = Rule((Right("write", "queue"), Right("read", "exchange")), KeyRight("read", "exchange"))
-_EXCHANGE_BINDING = Rule((Right("write", "destination"), Right("read", "source")), KeyRight("read", "source"))
-_MONITORED, _ADMINISTERED = _tagged("monitoring"), _tagged("administrator")
-
-OPERATIONS: dict[str, Rule] = {
-    "connection.open": Rule(),
-    # Exchanges
-    "exchange.declare": Rule(
-        (
-            Right("configure", "exchange"),
-            Right("read", "exchange", frozenset(("alternate_exchange",))),
-            Right("write", "alternate_exchange"),
-        )
-    ),
-    "exchange.declare-passive": Rule(),
-    "exchange.delete": Rule((Right("configure", "exchange"),)),
-    "exchange.bind": _EXCHANGE_BINDING,
-    "exchange.unbind": _EXCHANGE_BINDING,
-    "exchange.look": Rule((Right("read", "exchange"),)),
-    "exchange.see": _any("exchange"),
-    # Queues; a stream is a queue
-    "queue.declare": _QUEUE_SETTINGS,
-    "queue.declare-passive": Rule(),
-    "queue.update": _QUEUE_SETTINGS,
-    "queue.delete": _CONFIGURE_QUEUE,
-    "queue.bind": _QUEUE_BINDING,
-    "queue.unbind": _QUEUE_BINDING,
-    "queue.look": _READ_QUEUE,
-    "queue.see": _any("queue"),
-    "vhost.list": Rule(),
-    "queue.pause": _CONFIGURE_QUEUE,
-    "queue.grant": _CONFIGURE_QUEUE,  # and whatever it grants: see the adapter for SQS
-    "queue.tag": _CONFIGURE_QUEUE,
-    # Messages
-    "basic.publish": Rule((Right("write", "exchange"),), KeyRight("write", "exchange")),
-    "queue.send": _WRITE_QUEUE,
-    "basic.get": _READ_QUEUE,
-    "basic.consume": _READ_QUEUE,
-    "queue.settle": _READ_QUEUE,  # by a receipt, which any client may have
-    **dict.fromkeys(("basic.ack", "basic.nack", "basic.reject", "basic.recover", "basic.cancel"), Rule()),
-    "queue.browse": _READ_QUEUE,
-    "queue.purge": _READ_QUEUE,
-    "queue.discard": _CONFIGURE_QUEUE,
-    "queue.redrive": Rule((Right("read", "queue"), Right("write", "destination_queue"))),
-    "queue.reserve": _READ_QUEUE,
-    # Streams
-    "stream.append": _WRITE_QUEUE,
-    "stream.read": _READ_QUEUE,
-    "group.join": _READ_QUEUE,
-    "group.change": _CONFIGURE_QUEUE,
-    # Bulk ingest; its rows are publishes
-    "ingest.stage": Rule(),
-    # What tags allow
-    "audit.read": _ADMINISTERED,
-    "metrics.read": _MONITORED,
-    "operator.run": _ADMINISTERED,
-    "console.use": _tagged(OPERATOR),
-    "server.look": _tagged("management"),
-    "vhost.look": _tagged("management", "administrator"),
-    "vhost.monitor": _tagged("management", "monitoring"),
-    "node.look": _MONITORED,
-    "report.look": _MONITORED,
-    "receiver.look": _MONITORED,
-    "policy.change": _tagged("policymaker", "administrator"),
-    "parameter.change": _tagged("policymaker", "administrator"),
-    "silence.change": _tagged("policymaker", "administrator"),
-    "operator-policy.change": _ADMINISTERED,
-    "limit.change": _ADMINISTERED,
-    "server.change": _ADMINISTERED,
-    "definitions.move": _ADMINISTERED,
-    "connection.close": _ADMINISTERED,
-    "queue.act": _ADMINISTERED,
-    "vhost.change": _ADMINISTERED,
-    "user.change": _ADMINISTERED,
-    "permission.change": _ADMINISTERED,
-    "alert.change": _ADMINISTERED,
-}
-
-
 def authorise(
     permissions: Permissions,
     who: Identity,
-    operation: str,
+    rule: Rule,
     vhost: str,
     names: Mapping[Role, str],
     keys: Sequence[str] = (),
 ) -> None:
     """Refuse an operation on these resources unless its rule allows it; `keys` are those of a topic exchange."""
-    rule = admit(permissions, who, operation, vhost)
+    admit(permissions, who, rule, vhost)
     if rule.any_right:
         _check_any(permissions, who, vhost, rule, names)
         return
@@ -231,38 +133,33 @@ def authorise(
             who.check_topic(permissions, vhost, names[rule.keys.role], key, rule.keys.access)
 
 
-def allowed(permissions: Permissions, who: Identity, operation: str, vhost: str, names: Mapping[Role, str]) -> bool:
+def allowed(permissions: Permissions, who: Identity, rule: Rule, vhost: str, names: Mapping[Role, str]) -> bool:
     """Whether authorise allows an operation."""
     try:
-        authorise(permissions, who, operation, vhost, names)
+        authorise(permissions, who, rule, vhost, names)
     except AccessRefused:
         return False
     return True
 
 
 def admit(
-    permissions: Permissions, who: Identity, operation: str, vhost: str | None = None, tag: Tag | None = None
-) -> Rule:
+    permissions: Permissions, who: Identity, rule: Rule, vhost: str | None = None, tag: Tag | None = None
+) -> None:
     """Refuse a user without the tag or the entry to the virtual host that an operation needs, whatever the resources.
 
     `tag` is what a protocol asks of all its users beside; administrators need not enter a virtual host for that.
     """
-    rule = check_tag(who, operation, tag)
+    check_tag(who, rule, tag)
     entry = rule.entry or ("administrator" if tag is not None else None)
     if vhost is not None and not (entry is not None and holds(who, entry)) and not who.may_enter(permissions, vhost):
         raise EntryRefused(f"access to vhost '{vhost}' refused for user '{who.user}'")
-    return rule
 
 
-def check_tag(who: Identity, operation: str, tag: Tag | None = None) -> Rule:
+def check_tag(who: Identity, rule: Rule, tag: Tag | None = None) -> None:
     """Refuse a user without the tag that an operation needs, or the one that a protocol asks of all its users."""
-    rule = OPERATIONS.get(operation)
-    if rule is None:
-        raise AccessRefused(f"no user may call '{operation}': it is not in the table of operations")
     for needed in (tag, rule.tag):
         if needed is not None and not holds(who, needed):
             raise TagRefused(who.user, needed)
-    return rule
 
 
 def holds(who: Identity, tag: Tag) -> bool:

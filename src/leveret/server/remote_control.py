@@ -8,6 +8,7 @@ from typing import Any
 
 from leveret.core.errors import InvalidArgument, LeveretError
 from leveret.observability.audit import Audit
+from leveret.operations.registry import OPERATIONS
 from leveret.protocols.http.request import Refusal, Request
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.http.router import Routes
@@ -41,7 +42,7 @@ class RemoteControl:
             raise Refusal(401, "no user is logged in: send credentials")
         facts: dict[str, Any] = {"peer": request.peer.host}
         try:
-            check_tag(identity, "operator.run")
+            check_tag(identity, OPERATIONS["operator.run"].rule)
             arguments = arguments_of(request)
             facts |= shown(arguments)
             result = await perform(self._run, self._context, verb, arguments)

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from leveret.operations.registry import OPERATIONS
 from leveret.protocols.amqp import methods as m
 from leveret.protocols.amqp.channel import HANDLERS
 from leveret.protocols.amqp.codec import LAYOUT_OF, spec_of
 from leveret.protocols.amqp.methods import Method
-from leveret.security.authorisation import OPERATIONS, Right
+from leveret.security.authorisation import Right
 from leveret.security.passwords import hash_password
 from tests.cluster.proxy_world import FrontWorld
 from tests.protocols.amqp.client import CHEAP, Client, World
@@ -40,7 +41,7 @@ VERBS: dict[str, Method] = {
 
 def rights(verb: str) -> list[Right]:
     """What a verb needs of the names of this test."""
-    return [right for right in OPERATIONS[verb].rights if right.role in NAMES]
+    return [right for right in OPERATIONS[verb].rule.rights if right.role in NAMES]
 
 
 def all_but(name: str) -> str:
@@ -99,7 +100,7 @@ def limit(world: World, **patterns: str) -> None:
 
 def test_every_verb_with_needs_is_tried() -> None:
     known = {"basic.publish", *(LAYOUT_OF[method].spec.name for method in HANDLERS)}
-    assert set(VERBS) == {name for name in known & OPERATIONS.keys() if OPERATIONS[name].rights}
+    assert set(VERBS) == {name for name in known & OPERATIONS.keys() if OPERATIONS[name].rule.rights}
 
 
 @pytest.mark.parametrize(("verb", "need"), CASES, ids=[f"{verb}, {need.access} {need.role}" for verb, need in CASES])

@@ -19,6 +19,7 @@ from leveret.core.queue import Queue
 from leveret.core.routing import walk
 from leveret.core.streams import StreamCursor
 from leveret.core.topology import TRACE_EXCHANGE, Vhost
+from leveret.operations.registry import rule_of
 from leveret.protocols.amqp import firehose
 from leveret.protocols.amqp.bodies import tried
 from leveret.protocols.amqp.changes import told_of
@@ -125,7 +126,7 @@ class Channel(ChannelTraffic):
         assert identity is not None, "a channel is opened after the login"
         try:
             keys = () if topic_key is None else (topic_key,)
-            authorise(self.hub.access.permissions, identity, verb, self.vhost, names, keys)
+            authorise(self.hub.access.permissions, identity, rule_of(verb), self.vhost, names, keys)
         except AccessRefused as error:
             self._note_refusal(verb, error)
             raise

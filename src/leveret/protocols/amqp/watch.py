@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from leveret.core.errors import AccessRefused
 from leveret.core.held import Held
 from leveret.observability.logs import Log
+from leveret.operations.registry import OPERATIONS
 from leveret.protocols.amqp.replies import ProtocolError, Reply
 from leveret.protocols.amqp.state import HANDSHAKE, ConnectionState
 from leveret.protocols.amqp.subscriber import Subscriber
@@ -80,7 +81,8 @@ def check_access(connection: AmqpConnection) -> None:
     if connection.state is not ConnectionState.RUNNING or connection.identity is None:
         return
     try:
-        admit(connection.hub.access.permissions, connection.identity, "connection.open", connection.vhost)
+        rule = OPERATIONS["connection.open"].rule
+        admit(connection.hub.access.permissions, connection.identity, rule, connection.vhost)
     except AccessRefused as error:
         connection.ask_close(Reply.NOT_ALLOWED, f"NOT_ALLOWED - {error}")
         return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from leveret.core.errors import AccessRefused, VhostNotFound
 from leveret.core.jsonable import decode_table
 from leveret.core.topology import Vhost
+from leveret.operations.registry import rule_of
 from leveret.protocols.http.json_reader import read_json
 from leveret.protocols.http.request import Request
 from leveret.protocols.management.refusals import BadRequest, Missing
@@ -74,7 +75,7 @@ class ManagementCall:
     def authorize(self, verb: str, names: Mapping[Role, str], topic_key: str | None = None) -> None:
         """Refuse what the user may not do by AMQP either; a token must have a scope for it as well."""
         vhost, permissions = self.named("vhost"), self.context.access.permissions
-        authorise(permissions, self.identity, verb, vhost, names, () if topic_key is None else (topic_key,))
+        authorise(permissions, self.identity, rule_of(verb), vhost, names, () if topic_key is None else (topic_key,))
 
     def allows(self, verb: str, names: Mapping[Role, str]) -> bool:
         """The same as a question."""

@@ -19,7 +19,7 @@ from leveret.protocols.management.validation import invalid
 CLUSTER_NAME = "cluster_name"
 LIMITS = "vhost-limits"
 OPERATOR_POLICY = "operator_policy"
-COMPONENTS = {LIMITS: "limit.change", OPERATOR_POLICY: "operator-policy.change"}
+COMPONENTS = {LIMITS: "vhosts.limits", OPERATOR_POLICY: "operator-policies.set"}
 
 
 # Of virtual hosts

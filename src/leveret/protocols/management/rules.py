@@ -1,13 +1,14 @@
 """What the tags of a user allow in the management API, with RabbitMQ's reasons of refusals.
 
-The table of operations, security/authorisation.py, has the rules; every user of the API needs the tag management.
+The registry of operations has the rules; every user of the API needs the tag management.
 """
 
 from leveret.core.broker import Broker
 from leveret.core.topology import Vhost
+from leveret.operations.registry import OPERATIONS
 from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.refusals import NotAuthorised
-from leveret.security.authorisation import OPERATIONS, OPERATOR, EntryRefused, Tag, TagRefused, admit, holds
+from leveret.security.authorisation import OPERATOR, EntryRefused, Tag, TagRefused, admit, holds
 
 OBJECT = "User not authorised to access object"
 REASONS: dict[Tag, str] = {
@@ -22,13 +23,13 @@ def check(call: ManagementCall, operation: str | None) -> None:
     """Refuse an operation that the tags of the user do not allow; None is open to every client."""
     if operation is None:
         return
-    vhost = call.request.parameters.get("vhost")
+    rule, vhost = OPERATIONS[operation].rule, call.request.parameters.get("vhost")
     try:
-        admit(call.context.access.permissions, call.identity, operation, vhost, OPERATOR)
+        admit(call.context.access.permissions, call.identity, rule, vhost, OPERATOR)
     except TagRefused as error:
         raise NotAuthorised(REASONS[error.tag]) from None
     except EntryRefused:
-        is_policy = OPERATIONS[operation].tag == "policymaker"
+        is_policy = rule.tag == "policymaker"
         raise NotAuthorised(OBJECT if is_policy else "User not authorised to access virtual host") from None
 
 

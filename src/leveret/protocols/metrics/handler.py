@@ -9,6 +9,7 @@ from contextlib import aclosing
 from urllib.parse import parse_qsl
 
 from leveret.observability.exposition import Format, wanted
+from leveret.operations.registry import OPERATIONS
 from leveret.protocols.http.auth import Auth
 from leveret.protocols.http.request import FIELDS_MAX, Refusal, Request
 from leveret.protocols.http.response import Response, Streamed
@@ -52,7 +53,7 @@ class Metrics:
 
     def _checked(self, request: Request) -> Answer | Awaitable[Answer]:
         assert request.identity is not None, "it was asked who that is"
-        check_tag(request.identity, "metrics.read")
+        check_tag(request.identity, OPERATIONS["metrics.read"].rule)
         return self._open(request)
 
     async def _whole(self, request: Request) -> Answer:

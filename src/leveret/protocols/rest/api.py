@@ -52,7 +52,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "/audit",
         "List administrative acts, the newest first",
         audit,
-        "audit.read",
+        "audit.list",
         {200: ("Acts.", {"type": "object"})},
         query=RecordField(
             "How many, and which.",
@@ -136,7 +136,7 @@ class RestApi:
         if operation.rule.roles <= names.keys():
             call.authorise(operation.name, names)
         else:  # a name is in the body: the operation itself authorises
-            admit(self._access.permissions, call.identity, operation.name, call.vhost)
+            admit(self._access.permissions, call.identity, operation.rule, call.vhost)
         self._decisions.add(asked)
 
     def read(self, operation: Operation, call: RestCall) -> None:

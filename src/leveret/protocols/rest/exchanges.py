@@ -46,7 +46,7 @@ route = routes(OPERATIONS)
 
 @route(
     "GET /exchanges",
-    "vhost.list",
+    "exchange.list",
     {200: ("Exchanges; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
     query=RecordField("Which ones.", _WHICH),
 )

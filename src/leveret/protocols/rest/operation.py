@@ -13,12 +13,12 @@ from leveret.embedded.stream import Stream as EmbeddedStream
 from leveret.ingest.sinks import Sinks
 from leveret.ingest.staging import PART, PIECES_MAX
 from leveret.observability.audit import Audit
+from leveret.operations.registry import OPERATIONS, rule_of
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response, Streamed
 from leveret.protocols.rest.fields import JsonField, Name, PatternText, RecordField, Text, Whole
 from leveret.security.access import Access
-from leveret.security.authorisation import OPERATIONS as RULES
 from leveret.security.authorisation import Role, Rule, allowed, authorise, check_user_id
 from leveret.security.identity import Identity
 
@@ -67,7 +67,7 @@ class Operation(NamedTuple):
     summary: str
     run: Run
     name: str
-    """Its name in the table of rights, security/authorisation.py."""
+    """Its name in the registry, operations/registry.py."""
     answers: Mapping[int, tuple[str, Mapping[str, Any] | None]]
     body: RecordField | None = None
     query: RecordField | None = None
@@ -83,7 +83,7 @@ class Operation(NamedTuple):
     @property
     def rule(self) -> Rule:
         """The rights that it needs."""
-        return RULES[self.name]
+        return OPERATIONS[self.name].rule
 
 
 def routes(operations: list[Operation]) -> Callable[..., Callable[[R], R]]:
@@ -213,13 +213,13 @@ class RestCall:
     def authorise(self, operation: str, names: Mapping[Role, str], keys: Sequence[str] = ()) -> None:
         """Refuse what the rights of the caller do not allow; `keys` count where the exchange is a topic exchange."""
         if keys and self.is_topic(names.get("source") or names["exchange"]):
-            authorise(self.access.permissions, self.identity, operation, self.vhost, names, keys)
+            authorise(self.access.permissions, self.identity, rule_of(operation), self.vhost, names, keys)
         else:
-            authorise(self.access.permissions, self.identity, operation, self.vhost, names)
+            authorise(self.access.permissions, self.identity, rule_of(operation), self.vhost, names)
 
     def allows(self, operation: str, names: Mapping[Role, str]) -> bool:
         """Whether authorise would allow it."""
-        return allowed(self.access.permissions, self.identity, operation, self.vhost, names)
+        return allowed(self.access.permissions, self.identity, rule_of(operation), self.vhost, names)
 
     def check_user_id(self, *bodies: Mapping[str, Any]) -> None:
         """Refuse messages that name another user as their publisher."""

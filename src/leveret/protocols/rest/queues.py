@@ -155,7 +155,7 @@ def etag(queue: ManagedQueue) -> str:
 
 @route(
     "GET /queues",
-    "vhost.list",
+    "queue.list",
     {200: ("Queues; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
     query=PAGE,
 )

@@ -94,13 +94,13 @@ async def abort(call: RestCall) -> Answer:
     return Response(204)
 
 
-@route("GET /sinks", "ingest.stage", {200: ("Sinks.", _SINKS)})
+@route("GET /sinks", "ingest.list", {200: ("Sinks.", _SINKS)})
 def list_all(call: RestCall) -> Answer:
     """List your sinks and their last batches."""
     return json_response({"sinks": list(_sinks(call).described(call.vhost, call.owner))})
 
 
-@route("DELETE /sinks/{sink}", "ingest.stage", DONE, audited=True)
+@route("DELETE /sinks/{sink}", "ingest.forget", DONE, audited=True)
 async def delete(call: RestCall) -> Answer:
     """Forget a sink that no query uses any more."""
     await _sinks(call).delete(sink_of(call))

@@ -145,7 +145,7 @@ def shown(stream: Stream) -> dict[str, Any]:
 
 @route(
     "GET /streams",
-    "vhost.list",
+    "stream.list",
     {200: ("Streams; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
     query=PAGE,
 )

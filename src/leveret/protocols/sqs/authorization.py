@@ -17,6 +17,7 @@ from ipaddress import ip_address, ip_network
 from typing import Any, NamedTuple
 
 from leveret.core.patterns import like
+from leveret.operations.registry import rule_of
 from leveret.protocols.sqs.attributes import parsed
 from leveret.protocols.sqs.call import Answer, SqsCall
 from leveret.protocols.sqs.errors import SqsError, invalid
@@ -36,10 +37,10 @@ ACTIONS: dict[str, str] = {
     "CreateQueue": "queue.declare",
     "DeleteMessage": "queue.settle",
     "DeleteQueue": "queue.delete",
-    "GetQueueAttributes": "queue.see",
+    "GetQueueAttributes": "queue.attributes",
     "GetQueueUrl": "queue.see",
     "ListDeadLetterSourceQueues": "queue.see",
-    "ListMessageMoveTasks": "queue.redrive",
+    "ListMessageMoveTasks": "queue.list-moves",
     "ListQueueTags": "queue.see",
     "ListQueues": "queue.see",
     "PurgeQueue": "queue.purge",
@@ -298,7 +299,7 @@ def _permitted(call: SqsCall, name: str, action: str) -> bool:
     if user is None:
         return True
     permissions, vhost = call.account.access.permissions, call.account.settings.vhost
-    return allowed(permissions, Identity(user), ACTIONS[action], vhost, {"queue": name})
+    return allowed(permissions, Identity(user), rule_of(ACTIONS[action]), vhost, {"queue": name})
 
 
 def add_permission(call: SqsCall, queue: SqsQueue) -> Answer:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from leveret.core.errors import AccessRefused
 from leveret.observability.logs import Log
+from leveret.operations.registry import OPERATIONS
 from leveret.protocols.amqp import greeting, sasl
 from leveret.protocols.amqp.methods import (
     ConnectionClose,
@@ -101,7 +102,7 @@ def open_vhost(connection: AmqpConnection, method: ConnectionOpen) -> None:
     hub, name = connection.hub, method.virtual_host
     hub.core.topology.vhost(name)
     try:
-        admit(hub.access.permissions, identity, "connection.open", name)
+        admit(hub.access.permissions, identity, OPERATIONS["connection.open"].rule, name)
     except AccessRefused as error:
         raise ProtocolError(Reply.NOT_ALLOWED, str(error)) from None
     hub.quotas.check_connection(identity.user, name)
@@ -131,7 +132,7 @@ def renewed(connection: AmqpConnection, login: AuthenticatedLogin) -> None:
         connection.fail(ProtocolError(Reply.NOT_ALLOWED, "New secret was refused by one of the backends"), *UPDATE_IDS)
         return
     try:
-        admit(connection.hub.access.permissions, after, "connection.open", connection.vhost)
+        admit(connection.hub.access.permissions, after, OPERATIONS["connection.open"].rule, connection.vhost)
     except AccessRefused as error:
         connection.fail(ProtocolError(Reply.NOT_ALLOWED, str(error)), *UPDATE_IDS)
         return

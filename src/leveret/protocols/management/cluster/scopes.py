@@ -88,6 +88,6 @@ CLUSTERED: Table = {key: (operation, PLACES.get(key, ask)) for key, (operation, 
 BETWEEN: Table = ROUTES
 INSIDE: Table = {
     **{key: ROUTES[key] for key in (*OF_QUEUE, *IN_SHARDS)},
-    ("POST", queues.ROWS): ("server.look", queues.rows),
-    ("POST", "/dead-letters/{vhost}"): ("vhost.look", messages.count_dead_letters),
+    ("POST", queues.ROWS): ("queues.list", queues.rows),
+    ("POST", "/dead-letters/{vhost}"): ("dead-letters.list", messages.count_dead_letters),
 }
