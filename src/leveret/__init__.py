@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from leveret.embedded.worker import Reject, Worker
     from leveret.runtime.redrive import RedriveResult
     from leveret.runtime.storage import verify
-    from leveret.storage.journal.files.verify import Damage
+    from leveret.storage.segments import Damage
 else:
     # A name is imported when it is asked for: a command line that only sends a request needs no journal.
     ERRORS = "leveret.core.errors"
@@ -94,7 +94,7 @@ else:
         "Stream": "leveret.embedded.stream",
         "Reject": "leveret.embedded.worker",
         "Worker": "leveret.embedded.worker",
-        "Damage": "leveret.storage.journal.files.verify",
+        "Damage": "leveret.storage.segments",
     }
 
     def __getattr__(name: str) -> object:

@@ -16,14 +16,9 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from leveret.storage.journal.files.segments import (
-    FRAME_HEADER_BYTES,
-    FRAME_MAGIC,
-    HEADER_BYTES,
-    segment_name,
-    segment_numbers,
-)
+from leveret.storage.journal.files.segments import FRAME_HEADER_BYTES, FRAME_MAGIC, segment_name, segment_numbers
 from leveret.storage.journal.records import crc32c
+from leveret.storage.segments import HEADER_BYTES
 from tests.sim.explorer import Explorer
 from tests.sim.flips import Flips
 from tests.sim.kinds import JOURNAL

@@ -32,7 +32,7 @@ from leveret.core.errors import (
 )
 from leveret.ingest.commit_log import CommittedPart, Sink
 from leveret.ingest.quota import Quota, digest_of
-from leveret.storage.disk import NO_ROOM, TEMPORARY, Disk, replace_file
+from leveret.storage.disk import NO_ROOM, TEMPORARY, Disk, read_start, replace_file
 from leveret.storage.encryption import BOX_BYTES, KEY_ID_BYTES, NONCE_BYTES, PLAIN, KeyRef, MasterKeys, seal, unseal
 from leveret.storage.journal.records import crc32c
 
@@ -278,13 +278,9 @@ def staged_keys(disk: Disk) -> Counter[str]:
     found: Counter[str] = Counter()
     for name in filter(NAME.fullmatch, disk.names()):
         try:
-            fd = disk.open_read(name)
+            head = read_start(disk, name, HEAD.size)
         except FileNotFoundError:
             continue  # it was committed or dropped meanwhile
-        try:
-            head = disk.pread(fd, HEAD.size, 0)
-        finally:
-            disk.close(fd)
         if len(head) == HEAD.size and head[CHECKED_AT:] != PLAIN:
             found[head[CHECKED_AT:].hex()] += 1
     return found

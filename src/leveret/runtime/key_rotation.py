@@ -22,7 +22,7 @@ from leveret.core.errors import DiskFull, InvalidArgument, JournalFailed, Levere
 from leveret.observability.logs import Log
 from leveret.storage.disk import NO_ROOM, Disk
 from leveret.storage.encryption import PLAIN
-from leveret.storage.journal.files.segments import HEADER_BYTES, parse_header, segment_name, segment_numbers
+from leveret.storage.journal.files.segments import read_header, segment_numbers
 
 if TYPE_CHECKING:
     from leveret.runtime.runtime import Runtime
@@ -166,11 +166,7 @@ def archived(directory: str | None) -> Counter[str]:
         return found
     disk = Disk(directory)
     for number in segment_numbers(disk):
-        fd = disk.open_read(segment_name(number))
-        try:
-            header = parse_header(disk.pread(fd, HEADER_BYTES, 0), number)
-        finally:
-            disk.close(fd)
+        header = read_header(disk, number)
         if header is not None and not header.key.is_plain:
             found[header.key.key_id.hex()] += 1
     return found

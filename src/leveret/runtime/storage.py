@@ -18,12 +18,12 @@ from leveret.storage.journal.commit import stop_process
 from leveret.storage.journal.files.meta import Meta
 from leveret.storage.journal.files.segments import shard_name
 from leveret.storage.journal.files.store import FileStore
-from leveret.storage.journal.files.verify import Damage
 from leveret.storage.journal.files.verify import verify as verify_directory
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.options import JournalOptions
 from leveret.storage.journal.postgres.store import TableStore, Takeover
 from leveret.storage.journal.store import Store
+from leveret.storage.segments import Damage
 from leveret.storage.store_url import is_url
 from leveret.storage.stream.directory import FileStreamDirectories, MemoryStreamDirectories
 from leveret.storage.stream.files.verify import verify_partition

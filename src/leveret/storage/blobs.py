@@ -29,7 +29,7 @@ from datetime import timedelta
 from typing import NamedTuple, Protocol
 
 from leveret.core.errors import BlobStoreFailed, DamagedJournal, DiskFull, InvalidArgument, MessageNotFound
-from leveret.storage.disk import NO_ROOM, TEMPORARY, Bytes, Disk, replace_file
+from leveret.storage.disk import TEMPORARY, Bytes, Disk, NoRoom, replace_file
 from leveret.storage.encryption import (
     BOX_BYTES,
     NONCE_BYTES,
@@ -94,7 +94,7 @@ class LocalBlobs:
             replace_file(self._disk, key, body)
         except OSError as error:
             self.delete(key + TEMPORARY)
-            kind = DiskFull if error.errno in NO_ROOM else BlobStoreFailed
+            kind = DiskFull if isinstance(error, NoRoom) else BlobStoreFailed
             raise kind(f"a large body of {len(body)} bytes was not stored: {error}; free or repair the disk") from error
 
     def replace(self, key: str, body: Bytes) -> None:

@@ -6,7 +6,8 @@ Names are relative to one flat directory. A simulated disk with the same methods
 import errno
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from leveret.core.errors import DataLocked
@@ -151,6 +152,48 @@ class Disk:
             self._lock_fd = -1
 
 
+class NoRoom(OSError):
+    """There was no room for what was to be written, and nothing is left of it."""
+
+
+@contextmanager
+def undone_without_room(undo: Callable[[], None]) -> Iterator[None]:
+    """Do something that takes room; when there is none, undo it and raise NoRoom."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        undo()
+        raise NoRoom(error.errno, error.strerror, error.filename) from error
+
+
+@contextmanager
+def reading(disk: Disk, name: str) -> Iterator[int]:
+    """A file that is open for reading."""
+    fd = disk.open_read(name)
+    try:
+        yield fd
+    finally:
+        disk.close(fd)
+
+
+@contextmanager
+def appending(disk: Disk, name: str) -> Iterator[int]:
+    """A file that is open for appending; created when it is missing."""
+    fd = disk.open_append(name)
+    try:
+        yield fd
+    finally:
+        disk.close(fd)
+
+
+def read_start(disk: Disk, name: str, size: int) -> bytes:
+    """The first bytes of a file; fewer when it is shorter."""
+    with reading(disk, name) as fd:
+        return disk.pread(fd, size, 0)
+
+
 def write_all(disk: Disk, fd: int, data: Bytes) -> None:
     """Append all of some bytes, however short the single writes are."""
     rest = memoryview(data)
@@ -158,17 +201,57 @@ def write_all(disk: Disk, fd: int, data: Bytes) -> None:
         rest = rest[disk.write(fd, [rest]) :]
 
 
-def replace_file(disk: Disk, name: str, *parts: Bytes) -> None:
-    """Write a file so that after a crash there is either the old one or the whole new one."""
-    temporary = name + TEMPORARY
-    if temporary in disk.names():
-        disk.unlink(temporary)
-    fd = disk.open_append(temporary)
+def create_file(disk: Disk, name: str, start: Bytes) -> int:
+    """Create a file that begins with these bytes, durable with its name, and open it; NoRoom leaves no file."""
+    fd = disk.open_append(name)
     try:
+        with undone_without_room(lambda: disk.unlink(name)):
+            write_all(disk, fd, start)
+        disk.sync(fd)
+        disk.sync_dir()
+    except BaseException:
+        disk.close(fd)
+        raise
+    return fd
+
+
+def cut_file(disk: Disk, name: str, size: int) -> None:
+    """Cut a file durably."""
+    with appending(disk, name) as fd:
+        disk.truncate(fd, size)
+        disk.sync(fd)
+
+
+def discard(disk: Disk, name: str) -> None:
+    """Remove a file, if it exists."""
+    with suppress(FileNotFoundError):
+        disk.unlink(name)
+
+
+def write_beside(disk: Disk, name: str, parts: Iterable[Bytes]) -> None:
+    """Write what is to take the place of a file, durably, under a temporary name."""
+    discard(disk, name + TEMPORARY)
+    with appending(disk, name + TEMPORARY) as fd:
         for part in parts:
             write_all(disk, fd, part)
         disk.sync(fd)
-    finally:
-        disk.close(fd)
-    disk.rename(temporary, name)
+
+
+def take_place(disk: Disk, name: str) -> None:
+    """Let what was written beside a file take its place, durably."""
+    disk.rename(name + TEMPORARY, name)
     disk.sync_dir()
+
+
+def replace_file(disk: Disk, name: str, *parts: Bytes) -> None:
+    """Write a file so that after a crash there is the old one or the whole new one; NoRoom leaves the old one."""
+    with undone_without_room(lambda: discard(disk, name + TEMPORARY)):
+        write_beside(disk, name, parts)
+        take_place(disk, name)
+
+
+def remove_leftovers(disk: Disk) -> None:
+    """Remove files that were being written when the process died."""
+    for name in disk.names():
+        if name.endswith(TEMPORARY):
+            disk.unlink(name)

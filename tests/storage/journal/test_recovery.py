@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from leveret.core.errors import DamagedJournal, JournalError, UnknownFormat
-from leveret.storage.journal.files.segments import HEADER_BYTES, segment_name
+from leveret.storage.journal.files.segments import segment_name
 from leveret.storage.journal.records import crc32c
+from leveret.storage.segments import HEADER_BYTES
 from tests.sim.simdisk import SimDisk
 from tests.storage.journal.world import QuickDisk, World
 

@@ -8,8 +8,8 @@ from leveret.core.errors import WrongKey
 from leveret.storage.disk import Disk
 from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.records import crc32c
+from leveret.storage.segments import HEADER_BYTES
 from leveret.storage.stream.blocks import HEAD_BYTES, block_bytes
-from leveret.storage.stream.files.segments import HEADER_BYTES
 from leveret.storage.stream.options import StreamOptions
 from leveret.storage.stream.starts import Start
 from tests.storage.stream.world import HEADER, World, numbered

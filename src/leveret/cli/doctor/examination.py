@@ -14,8 +14,9 @@ from leveret.core.errors import JournalError, NotFound
 from leveret.runtime.storage import STREAMS
 from leveret.storage.journal.files.meta import META_NAME, Meta, read_meta
 from leveret.storage.journal.files.segments import segment_name, segment_numbers
-from leveret.storage.journal.files.verify import Damage, verify
+from leveret.storage.journal.files.verify import verify
 from leveret.storage.journal.options import JournalOptions
+from leveret.storage.segments import Damage
 
 
 @dataclass(slots=True)

@@ -22,7 +22,6 @@ from leveret.storage.journal.files.meta import read_meta
 from leveret.storage.journal.files.recovery import Recovery
 from leveret.storage.journal.files.segments import (
     FRAME_HEADER_BYTES,
-    HEADER_BYTES,
     SegmentReader,
     parse_header,
     segment_name,
@@ -30,6 +29,7 @@ from leveret.storage.journal.files.segments import (
 )
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.options import JournalOptions
+from leveret.storage.segments import HEADER_BYTES
 
 LENGTHS, LENGTHS_AT = struct.Struct("<II"), HEADER_BYTES + 8  # of the body and the index of the first frame
 HOLDERS_MAX = 12

@@ -8,7 +8,7 @@ from leveret.cli.doctor.disk import LookedAt
 from leveret.core.errors import JournalError
 from leveret.storage.encryption import MasterKeys
 from leveret.storage.stream.files.recovery import SegmentScan
-from leveret.storage.stream.files.segments import HEADER_BYTES, Segment, bases, parse_header, segment_name
+from leveret.storage.stream.files.segments import Segment, bases, read_header, segment_name
 from leveret.storage.stream.index import Index, IndexRows
 from leveret.storage.stream.producers import Producers
 
@@ -63,11 +63,7 @@ def _read(disk: LookedAt, facts: PartitionFacts, keys: MasterKeys) -> None:
 
 def _checked(disk: LookedAt, base: int, keys: MasterKeys, last: bool) -> Segment | None:
     """A segment, all of it read; None when its header is damaged."""
-    fd = disk.open_read(segment_name(base))
-    try:
-        header = parse_header(disk.pread(fd, HEADER_BYTES, 0), base)
-    finally:
-        disk.close(fd)
+    header = read_header(disk, base)
     if header is None:
         return None
     index = Index(Segment(base, header[0], base), IndexRows(), Producers())

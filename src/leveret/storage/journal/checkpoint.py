@@ -20,7 +20,7 @@ import json
 import struct
 from typing import NamedTuple
 
-from leveret.storage.disk import TEMPORARY, Bytes, Disk, replace_file
+from leveret.storage.disk import Bytes, Disk, replace_file
 from leveret.storage.encryption import NO_SALT, NONCE_BYTES, ONCE, KeyRef, MasterKeys
 from leveret.storage.journal.records import crc32c
 
@@ -123,10 +123,3 @@ def parse_checkpoint(stored: bytes, keys: MasterKeys) -> Checkpoint | None:
 def _info(seq: int) -> bytes:
     """What the key of a checkpoint is derived for."""
     return _INFO + str(seq).encode()
-
-
-def remove_leftovers(disk: Disk) -> None:
-    """Remove files that were being written when the process died."""
-    for name in disk.names():
-        if name.endswith(TEMPORARY):
-            disk.unlink(name)

@@ -21,8 +21,9 @@ from leveret.core.errors import DamagedJournal, UnknownFormat
 from leveret.storage.disk import Disk, replace_file
 from leveret.storage.encryption import MasterKeys, seal, unseal
 from leveret.storage.journal.records import crc32c
+from leveret.storage.segments import HEADER_BYTES
 from leveret.storage.stream.blocks import Block, BlockHead
-from leveret.storage.stream.files.segments import HEADER_BYTES, Segment, segment_name
+from leveret.storage.stream.files.segments import Segment, segment_name
 from leveret.storage.stream.producers import Producers, unpack
 from leveret.storage.stream.sealing import unsealed
 

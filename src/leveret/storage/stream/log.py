@@ -15,15 +15,15 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 
 from leveret.core.errors import DiskFull, JournalFailed
-from leveret.storage.disk import Disk
+from leveret.storage.disk import TEMPORARY, Disk, NoRoom, discard
 from leveret.storage.encryption import KeyRef
 from leveret.storage.journal.commit import stop_process
 from leveret.storage.stream.appender import Appender
 from leveret.storage.stream.files.recovery import recover
-from leveret.storage.stream.files.resealing import discard, make_way, settle, take_place, written_anew
+from leveret.storage.stream.files.resealing import make_way, settle, written_anew
 from leveret.storage.stream.files.salvage import salvage
 from leveret.storage.stream.files.segments import PartitionShare, Segment, holding
-from leveret.storage.stream.files.writer import NoRoom, PartitionWriter
+from leveret.storage.stream.files.writer import PartitionWriter
 from leveret.storage.stream.index import Index
 from leveret.storage.stream.options import StreamOptions
 from leveret.storage.stream.producers import Producers
@@ -159,12 +159,12 @@ class PartitionLog(Appender):
         copy = written_anew(self.disk, segment, self.keys)
         with lock:
             if not any(each is segment for each in self.segments):
-                discard(self.disk, segment)  # retention was faster
+                discard(self.disk, segment.name + TEMPORARY)  # retention was faster
                 return
             with self._attempt():
                 make_way(self.disk, segment)
                 with self._replacing:
-                    take_place(self.disk, copy.segment)
+                    self.disk.rename(segment.name + TEMPORARY, segment.name)
                     self.segments[self.segments.index(segment)] = copy.segment
                 settle(self.disk, copy, self.keys)
 

@@ -3,7 +3,8 @@
 from bisect import bisect_left
 
 from leveret.core.errors import InvalidArgument, NotFound
-from leveret.storage.stream.files.segments import HEADER_BYTES, Segment, holding
+from leveret.storage.segments import HEADER_BYTES
+from leveret.storage.stream.files.segments import Segment, holding
 from leveret.storage.stream.reader import Readable, SegmentFile, rows_of
 from leveret.storage.stream.sealing import decrypted
 
@@ -48,17 +49,14 @@ def _blocks(log: Readable, file: SegmentFile, offset: int, end: int, bytes_max: 
     """The wanted blocks of one segment."""
     parts: list[bytes] = []
     size = 0
-    while file.position < file.segment.size and size < bytes_max:
-        data = file.piece()
-        at = 0
-        while at < len(data) and size < bytes_max and (head := file.head(data, at)) is not None:
-            if head.first >= end:
-                return b"".join(parts)
-            at = head.end
-            if head.first + head.count > offset:
-                parts.append(decrypted(log.keys, data, head))
-                size += len(parts[-1])
-        file.position += at
+    for data, head in file.blocks():
+        if head.first >= end:
+            break
+        if head.first + head.count > offset:
+            parts.append(decrypted(log.keys, data, head))
+            size += len(parts[-1])
+            if size >= bytes_max:
+                break
     return b"".join(parts)
 
 

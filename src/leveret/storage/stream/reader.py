@@ -4,17 +4,18 @@ A reader keeps its file open: a segment that retention removes meanwhile is read
 two calls but its place.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from leveret.core.consumer_arguments import FILTERS_MAX
 from leveret.core.errors import DamagedJournal, InvalidArgument
-from leveret.storage.disk import Disk
+from leveret.storage.disk import Disk, reading
 from leveret.storage.encryption import MasterKeys
+from leveret.storage.segments import HEADER_BYTES
 from leveret.storage.stream.blocks import HEAD_BYTES, BlockHead, StoredRecord, block_bytes, read_head, records_in
-from leveret.storage.stream.files.segments import HEADER_BYTES, REMEDY, Segment, holding, parse_header
+from leveret.storage.stream.files.segments import REMEDY, Segment, damage, holding, parse_header
 from leveret.storage.stream.index import Index, IndexRows, read_index
 from leveret.storage.stream.sealing import opened
 
@@ -74,6 +75,15 @@ class SegmentFile:
             data = self._disk.pread(self._fd, claimed, self.position)
         return data
 
+    def blocks(self) -> Iterator[tuple[bytes, BlockHead]]:
+        """All blocks from here on, each with the piece that it is in; the place is that of the piece meanwhile."""
+        while self.position < self.segment.size:
+            data, at = self.piece(), 0
+            while at < len(data) and (head := self.head(data, at)) is not None:
+                yield data, head
+                at = head.end
+            self.position += at
+
     @property
     def is_cached(self) -> bool:
         """Whether the next piece comes without waiting for the disk."""
@@ -92,7 +102,7 @@ class SegmentFile:
 
     def damage(self, at: int) -> DamagedJournal:
         """What to say about a bad block."""
-        return DamagedJournal(f"{self.segment.name} is damaged at offset {self.position + at}: {REMEDY}")
+        return damage(self.segment.name, self.position + at)
 
     def close(self) -> None:
         """Close the file."""
@@ -217,13 +227,9 @@ class PartitionReader:
 
 def read_ahead(disk: Disk, name: str, position: int) -> None:
     """Bring a part of a segment into memory, for one who reads it soon; retention may have removed it."""
-    with suppress(FileNotFoundError):
-        fd = disk.open_read(name)
-        try:
-            for at in range(position, position + AHEAD_BYTES, PIECE_BYTES):
-                disk.pread(fd, PIECE_BYTES, at)
-        finally:
-            disk.close(fd)
+    with suppress(FileNotFoundError), reading(disk, name) as fd:
+        for at in range(position, position + AHEAD_BYTES, PIECE_BYTES):
+            disk.pread(fd, PIECE_BYTES, at)
 
 
 def offset_at(log: Readable, timestamp_ms: int) -> int:
@@ -235,17 +241,12 @@ def offset_at(log: Readable, timestamp_ms: int) -> int:
             return log.committed
         file = log.opened(segment, rows_of(log, segment).before_time(timestamp_ms))
     try:
-        while file.position < file.segment.size:
-            data = file.piece()
-            at = 0
-            while at < len(data) and (head := file.head(data, at)) is not None:
-                if head.last_ms >= timestamp_ms and not head.is_lost:
-                    records = records_in(*opened(log.keys, data, head), 0, timestamp_ms)
-                    if not records:
-                        raise file.damage(at)
-                    return min(records[0].offset, log.committed)
-                at = head.end
-            file.position += at
+        for data, head in file.blocks():
+            if head.last_ms >= timestamp_ms and not head.is_lost:
+                records = records_in(*opened(log.keys, data, head), 0, timestamp_ms)
+                if not records:
+                    raise file.damage(head.start)
+                return min(records[0].offset, log.committed)
     finally:
         file.close()
     return file.segment.end

@@ -18,11 +18,12 @@ are not secret, and a block moved to another place does not decrypt.
 import secrets
 
 from leveret.core.errors import WrongKey
-from leveret.storage.disk import Bytes, Disk
+from leveret.storage.disk import Bytes, Disk, reading
 from leveret.storage.encryption import KEY_ID_BYTES, NO_SALT, NONCE_BYTES, SALT_BYTES, TAG_BYTES, KeyRef, MasterKeys
 from leveret.storage.journal.records import crc32c
+from leveret.storage.segments import HEADER_BYTES
 from leveret.storage.stream.blocks import HEAD_BYTES, Block, BlockHead, block_bytes
-from leveret.storage.stream.files.segments import HEADER_BYTES, Segment
+from leveret.storage.stream.files.segments import Segment
 
 SEALING_BYTES = KEY_ID_BYTES + SALT_BYTES + NONCE_BYTES + TAG_BYTES
 _SIZE, _SALT, _FLAGS = slice(8, 12), slice(48, 52), slice(52, 56)  # in the header of a block
@@ -106,9 +107,8 @@ def decrypted(keys: MasterKeys, data: bytes, head: BlockHead) -> bytes:
 
 def key_of(disk: Disk, segment: Segment) -> KeyRef | None:
     """The key of the first block of a segment that has records; None when there is no such block."""
-    fd = disk.open_read(segment.name)
-    try:
-        position = HEADER_BYTES
+    position = HEADER_BYTES
+    with reading(disk, segment.name) as fd:
         while position < segment.size:
             data = disk.pread(fd, HEAD_BYTES + KEY_ID_BYTES + SALT_BYTES + NONCE_BYTES, position)
             size = block_bytes(data, 0)
@@ -119,6 +119,4 @@ def key_of(disk: Disk, segment: Segment) -> KeyRef | None:
             if not size:
                 return None
             position += size
-    finally:
-        disk.close(fd)
     return None

@@ -19,19 +19,19 @@ import dataclasses
 
 from leveret.core.errors import DamagedJournal
 from leveret.core.ports import JournaledState
-from leveret.storage.disk import NO_ROOM, Bytes, Disk, replace_file
+from leveret.storage.disk import Bytes, Disk, NoRoom, cut_file, replace_file
 from leveret.storage.encryption import MasterKeys
-from leveret.storage.journal.checkpoint import Checkpoint, Position, checkpoint_names, read_checkpoint, remove_leftovers
+from leveret.storage.journal.checkpoint import Checkpoint, Position, checkpoint_names, read_checkpoint
 from leveret.storage.journal.entries import BatchHead, Replay, read_head
 from leveret.storage.journal.files.segments import (
     FRAME_HEADER_BYTES,
     FRAME_MAGIC,
-    HEADER_BYTES,
     SegmentHeader,
     parse_header,
     segment_name,
     segment_numbers,
 )
+from leveret.storage.segments import HEADER_BYTES, occurrences
 
 REMEDY = "restore it from a backup, or start once with salvage to skip what is damaged"
 
@@ -107,13 +107,8 @@ class Recovery:
         data = self._disk.read_all(segment_name(segment))
         if parse_header(data, segment) is not None:
             return False
-        offset = data.find(FRAME_MAGIC)
-        while offset >= 0:
-            salt = int.from_bytes(data[offset + 32 : offset + 36], "little")
-            if read_head(data, offset, salt) is not None:
-                return False
-            offset = data.find(FRAME_MAGIC, offset + 1)
-        return True
+        salts = ((at, int.from_bytes(data[at + 32 : at + 36], "little")) for at in occurrences(data, FRAME_MAGIC))
+        return all(read_head(data, at, salt) is None for at, salt in salts)
 
     def _restore(self, segments: list[int]) -> Position:
         """Restore the newest checkpoint that is of use; give the position to replay from."""
@@ -181,16 +176,15 @@ class Recovery:
         """After a bad commit batch: None to cut here, the offset of the next good commit batch to skip to, or an
         error.
         """
-        later = None
-        found = data.find(FRAME_MAGIC, offset)
-        while found >= 0:
-            head = read_head(data, found, header.salt)
-            if head is not None and head.seq > seq:
-                if not last or head.synced > seq:
-                    later = found
-                    break
-                found = head.end - 1
-            found = data.find(FRAME_MAGIC, found + 1)
+        later, passed = None, offset
+        for found in occurrences(data, FRAME_MAGIC, offset):
+            head = read_head(data, found, header.salt) if found >= passed else None
+            if head is None or head.seq <= seq:
+                continue
+            if not last or head.synced > seq:
+                later = found
+                break
+            passed = head.end
         if later is not None or not last:
             self._refuse(header.segment, offset, "a frame that was durable is damaged")
         return later
@@ -213,16 +207,8 @@ class Recovery:
         """Replace a segment by a copy of itself; on a full disk sync it where it is, which is all that can be done."""
         try:
             replace_file(self._disk, name, data)
-        except OSError as error:
-            if error.errno not in NO_ROOM:
-                raise
-            remove_leftovers(self._disk)
-            fd = self._disk.open_append(name)
-            try:
-                self._disk.truncate(fd, len(data))
-                self._disk.sync(fd)
-            finally:
-                self._disk.close(fd)
+        except NoRoom:
+            cut_file(self._disk, name, len(data))
 
     def _refuse(self, segment: int, offset: int, why: str) -> None:
         """Refuse damage, unless it is to be skipped."""

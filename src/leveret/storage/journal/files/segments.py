@@ -14,11 +14,12 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from leveret.core.errors import DamagedJournal, UnknownFormat
-from leveret.storage.disk import Bytes, Disk
-from leveret.storage.encryption import NO_SALT, TAG_BYTES, KeyRef, MasterKeys, SegmentCipher, batch_nonce
-from leveret.storage.journal.records import crc32c
+from leveret.storage import segments
+from leveret.storage.disk import Bytes, Disk, read_start
+from leveret.storage.encryption import NO_SALT, TAG_BYTES, KeyRef, MasterKeys, SegmentCipher, batch_nonce, sealed_batch
+from leveret.storage.journal.records import CommitBatch, crc32c
+from leveret.storage.segments import HEADER_BYTES
 
-HEADER_BYTES = 64
 FRAME_HEADER_BYTES = 48
 OPEN_FILES_MAX = 64
 WINDOW_BYTES = 256 << 10
@@ -52,9 +53,7 @@ def shard_of(folder: str) -> int | None:
 
 def segment_numbers(disk: Disk) -> list[int]:
     """The segments that exist, oldest first."""
-    return sorted(
-        int(name[4:24]) for name in disk.names() if len(name) == 28 and name.startswith("seg-") and name[4:24].isdigit()
-    )
+    return segments.numbers(disk, "seg-", ".log")
 
 
 class SegmentHeader(NamedTuple):
@@ -69,8 +68,8 @@ class SegmentHeader(NamedTuple):
         """The bytes of the header."""
         flags = 0 if self.key.is_plain else ENCRYPTED
         version = _DERIVED_VERSION if self.key.is_derived else _VERSION
-        start = _HEADER.pack(_MAGIC, version, flags, self.segment, self.first_seq, self.salt, *self.key, 0)[:-4]
-        return start + struct.pack("<I", crc32c(start))
+        facts = (self.segment, self.first_seq, self.salt, *self.key)
+        return segments.pack_header(_HEADER, _MAGIC, version, flags, *facts)
 
     def cipher(self, keys: MasterKeys) -> SegmentCipher:
         """What encrypts the commit batches of the segment."""
@@ -83,17 +82,50 @@ class SegmentHeader(NamedTuple):
 
 def parse_header(data: Bytes, segment: int) -> SegmentHeader | None:
     """Read the header of a segment; None when it is not whole."""
-    if len(data) < HEADER_BYTES:
+    facts = segments.parse_header(_HEADER, _MAGIC, data)
+    if facts is None or facts[2] != segment:
         return None
-    magic, version, _, number, first_seq, salt, key_id, key_salt, crc = _HEADER.unpack_from(data)
-    if magic != _MAGIC or crc != crc32c(bytes(data[: HEADER_BYTES - 4])) or number != segment:
-        return None
+    version, _, number, first_seq, salt, key_id, key_salt = facts
     if version not in (_VERSION, _DERIVED_VERSION):
         name = segment_name(segment)
         raise UnknownFormat(
             f"{name} has version {version}, this one reads up to {_DERIVED_VERSION}: use the version that wrote it"
         )
     return SegmentHeader(number, first_seq, salt, KeyRef(key_id, NO_SALT if version == _VERSION else key_salt))
+
+
+def read_header(disk: Disk, segment: int) -> SegmentHeader | None:
+    """The header of a segment on a disk; None when it is not whole."""
+    return parse_header(read_start(disk, segment_name(segment), HEADER_BYTES), segment)
+
+
+class BatchSealer:
+    """Commit batches as they lie in the segment that is being written; each is encrypted once, if at all."""
+
+    def __init__(self, salt: int) -> None:
+        """Go on in a segment with this salt, which is not encrypted."""
+        self._salt = salt
+        self._cipher: SegmentCipher | None = None
+        self._sealed: tuple[int, bytes] | None = None
+
+    def begin(self, header: SegmentHeader, keys: MasterKeys) -> None:
+        """Go on in a new segment."""
+        self._salt = header.salt
+        self._cipher, self._sealed = None if header.key.is_plain else header.cipher(keys), None
+
+    def sealed(self, batch: CommitBatch, synced: int) -> Bytes:
+        """The bytes of a commit batch; one that comes again has the same: its nonce is used once."""
+        if self._sealed is not None and self._sealed[0] == batch.seq:
+            return self._sealed[1]
+        batch.finish(self._salt, 0 if self._cipher is None else ENCRYPTED, synced)
+        if self._cipher is None:
+            return batch.checked()
+        self._sealed = batch.seq, sealed_batch(self._cipher, self._salt, batch)
+        return self._sealed[1]
+
+    def forget(self) -> None:
+        """The last commit batch is written."""
+        self._sealed = None
 
 
 class SegmentReader:

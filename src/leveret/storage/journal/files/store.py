@@ -10,17 +10,16 @@ from functools import partial
 
 from leveret.core.errors import DamagedJournal, JournalFailed
 from leveret.core.ports import JournaledState
-from leveret.storage.disk import NO_ROOM, Disk
+from leveret.storage.disk import Disk, NoRoom, remove_leftovers, undone_without_room
 from leveret.storage.encryption import KeyRef
-from leveret.storage.journal.checkpoint import Checkpoint, remove_leftovers, write_checkpoint
+from leveret.storage.journal.checkpoint import Checkpoint, write_checkpoint
 from leveret.storage.journal.commit import Lock, stop_process
 from leveret.storage.journal.compaction import Names, archive_segment, remove_segment
 from leveret.storage.journal.files.meta import META_NAME, Meta, new_meta, read_meta, write_meta
 from leveret.storage.journal.files.recovery import RecoveredJournal, Recovery, play_segment
 from leveret.storage.journal.files.segments import (
-    HEADER_BYTES,
     SegmentReader,
-    parse_header,
+    read_header,
     segment_name,
     segment_numbers,
 )
@@ -78,11 +77,7 @@ class FileStore(Store):
         return more
 
     def _segment_key(self, segment: int) -> KeyRef:
-        fd = self.disk.open_read(segment_name(segment))
-        try:
-            header = parse_header(self.disk.pread(fd, HEADER_BYTES, 0), segment)
-        finally:
-            self.disk.close(fd)
+        header = read_header(self.disk, segment)
         if header is None:
             raise DamagedJournal(f"{segment_name(segment)} has a damaged header: restore it from a backup")
         return header.key
@@ -113,10 +108,7 @@ class FileStore(Store):
     def _write_checkpoint(self, checkpoint: Checkpoint) -> bool:
         try:
             write_checkpoint(self.disk, checkpoint, self.options.keys)
-        except OSError as error:
-            if error.errno not in NO_ROOM:
-                raise
-            remove_leftovers(self.disk)
+        except NoRoom:
             return False
         return True
 
@@ -127,12 +119,10 @@ class FileStore(Store):
 
     def _remove(self, segment: int) -> bool:
         try:
-            self.meta = remove_segment(self.disk, segment, self.meta)
-        except OSError as error:
-            if error.errno not in NO_ROOM:
-                raise
+            with undone_without_room(lambda: remove_leftovers(self.disk)):
+                self.meta = remove_segment(self.disk, segment, self.meta)
+        except NoRoom:
             # META has room again once the spare file is gone; the next step removes the segment.
-            remove_leftovers(self.disk)
             return self._writer.give_up_spare()
         with self.lock:
             self.journal.forget(segment)

@@ -5,22 +5,14 @@ part is read. This reads every byte and changes none. Encrypted data is checked 
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from leveret.core.errors import JournalError
 from leveret.storage.disk import Disk
 from leveret.storage.journal.checkpoint import checkpoint_is_whole, checkpoint_names
 from leveret.storage.journal.entries import read_head
 from leveret.storage.journal.files.meta import META_NAME, meta_is_whole, read_meta
-from leveret.storage.journal.files.segments import HEADER_BYTES, parse_header, segment_name, segment_numbers
-
-
-class Damage(NamedTuple):
-    """Something that is not as it was written."""
-
-    name: str
-    offset: int
-    why: str
+from leveret.storage.journal.files.segments import parse_header, segment_name, segment_numbers
+from leveret.storage.segments import HEADER_BYTES, Damage
 
 
 def verify(disk: Disk) -> list[Damage]:

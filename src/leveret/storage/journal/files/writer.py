@@ -12,9 +12,8 @@ from collections.abc import Callable
 
 from leveret.clock import ticks_us
 from leveret.core.histogram import Histogram
-from leveret.storage.disk import NO_ROOM, Bytes, Disk, write_all
-from leveret.storage.encryption import SegmentCipher, sealed_batch
-from leveret.storage.journal.files.segments import ENCRYPTED, SegmentHeader, segment_name
+from leveret.storage.disk import NO_ROOM, Disk, NoRoom, appending, create_file, discard, undone_without_room, write_all
+from leveret.storage.journal.files.segments import BatchSealer, SegmentHeader, segment_name
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.options import JournalOptions
 from leveret.storage.journal.records import CommitBatch
@@ -32,9 +31,7 @@ class SegmentWriter:
         self._options = options
         self._clock = clock
         self._fd = -1
-        self._salt = 0
-        self._cipher: SegmentCipher | None = None
-        self._sealed: tuple[int, bytes] | None = None  # a commit batch that was encrypted and is not written yet
+        self._sealer = BatchSealer(0)
         self._unchecked_bytes = 0
         self._space = threading.Lock()
         self._interrupted = False
@@ -52,7 +49,7 @@ class SegmentWriter:
 
     def resume(self, segment: int, salt: int, last_seq: int) -> None:
         """Go on behind the last commit batch; segment 0 means that the next commit batch begins a new one."""
-        self.segment, self._salt = segment, salt
+        self.segment, self._sealer = segment, BatchSealer(salt)
         self.written = self.synced = last_seq
         if segment:
             self._fd = self._disk.open_append(segment_name(segment))
@@ -84,7 +81,8 @@ class SegmentWriter:
                 raise
             self._write(batch)
         self.written = batch.seq
-        self._interrupted, self._sealed = False, None
+        self._interrupted = False
+        self._sealer.forget()
         self.bytes_written += batch.plain_bytes
         self.account(batch.plain_bytes)
 
@@ -125,17 +123,12 @@ class SegmentWriter:
         size = self._options.spare_bytes
         if size == 0 or (SPARE_NAME in self._disk.names() and self._disk.size(SPARE_NAME) >= size):
             return True
-        fd = self._disk.open_append(SPARE_NAME)
         try:
-            self._disk.allocate(fd, size)
-            self._disk.sync(fd)
-        except OSError as error:
-            if error.errno not in NO_ROOM:
-                raise
-            self._disk.unlink(SPARE_NAME)
+            with undone_without_room(lambda: self._disk.unlink(SPARE_NAME)), appending(self._disk, SPARE_NAME) as fd:
+                self._disk.allocate(fd, size)
+                self._disk.sync(fd)
+        except NoRoom:
             return False
-        finally:
-            self._disk.close(fd)
         return True
 
     def give_up_spare(self) -> bool:
@@ -168,30 +161,18 @@ class SegmentWriter:
         if batch.segment != self.segment:
             self._begin_segment(batch)
         try:
-            write_all(self._disk, self._fd, self._bytes(batch))
+            write_all(self._disk, self._fd, self._sealer.sealed(batch, self.synced))
         except OSError as error:
             if error.errno in NO_ROOM:
                 self._disk.truncate(self._fd, batch.offset)
             raise
 
-    def _bytes(self, batch: CommitBatch) -> Bytes:
-        """A commit batch as it lies in its segment; one that comes again is not encrypted again: its nonce is used
-        once.
-        """
-        if self._sealed is not None and self._sealed[0] == batch.seq:
-            return self._sealed[1]
-        batch.finish(self._salt, 0 if self._cipher is None else ENCRYPTED, self.synced)
-        if self._cipher is None:
-            return batch.checked()
-        self._sealed = batch.seq, sealed_batch(self._cipher, self._salt, batch)
-        return self._sealed[1]
-
     def _undo(self, batch: CommitBatch) -> None:
         """Remove what an interrupted write left."""
         if batch.segment == self.segment:
             self._disk.truncate(self._fd, batch.offset)
-        elif segment_name(batch.segment) in self._disk.names():
-            self._disk.unlink(segment_name(batch.segment))
+        else:
+            discard(self._disk, segment_name(batch.segment))
 
     def _begin_segment(self, batch: CommitBatch) -> None:
         """Create the segment that a commit batch is the first of; it is used only once it is durable."""
@@ -200,21 +181,7 @@ class SegmentWriter:
         self.check_space()
         keys = self._options.keys
         header = SegmentHeader(batch.segment, batch.seq, secrets.randbits(32), keys.new_key())
-        name = segment_name(batch.segment)
-        fd = self._disk.open_append(name)
-        try:
-            write_all(self._disk, fd, header.pack())
-        except OSError as error:
-            self._disk.close(fd)
-            if error.errno in NO_ROOM:
-                self._disk.unlink(name)
-            raise
-        try:
-            self._disk.sync(fd)
-            self._disk.sync_dir()
-        except OSError:
-            self._disk.close(fd)
-            raise
+        fd = create_file(self._disk, segment_name(batch.segment), header.pack())
         self.close()
-        self._cipher, self._sealed = None if header.key.is_plain else header.cipher(keys), None
-        self._fd, self._salt, self.segment = fd, header.salt, batch.segment
+        self._sealer.begin(header, keys)
+        self._fd, self.segment = fd, batch.segment

@@ -3,15 +3,10 @@
 from leveret.core.errors import DamagedJournal, JournalFailed
 from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.entries import read_head
-from leveret.storage.journal.files.segments import (
-    FRAME_HEADER_BYTES,
-    HEADER_BYTES,
-    WINDOW_BYTES,
-    SegmentHeader,
-    parse_header,
-)
+from leveret.storage.journal.files.segments import FRAME_HEADER_BYTES, WINDOW_BYTES, SegmentHeader, parse_header
 from leveret.storage.journal.postgres.bounded_reads import Questions, asked
 from leveret.storage.journal.postgres.table import FIRST_START, SegmentRow, ShardTable
+from leveret.storage.segments import HEADER_BYTES
 
 
 class TableReader:

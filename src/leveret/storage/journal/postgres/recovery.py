@@ -11,10 +11,10 @@ from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.checkpoint import Position, parse_checkpoint
 from leveret.storage.journal.entries import Replay, read_head
 from leveret.storage.journal.files.recovery import RecoveredJournal, play_batch
-from leveret.storage.journal.files.segments import HEADER_BYTES
 from leveret.storage.journal.postgres.bounded_reads import asked
 from leveret.storage.journal.postgres.reader import TableReader, damaged
 from leveret.storage.journal.postgres.table import ShardRow, ShardTable
+from leveret.storage.segments import HEADER_BYTES
 
 READ_BYTES = 4 << 20
 """Fetched at once: a takeover needs little memory however long the log is."""

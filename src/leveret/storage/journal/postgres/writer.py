@@ -20,9 +20,7 @@ from collections.abc import Callable
 from leveret.clock import ticks_us
 from leveret.core.errors import Fenced, JournalFailed
 from leveret.core.histogram import Histogram
-from leveret.storage.disk import Bytes
-from leveret.storage.encryption import SegmentCipher, sealed_batch
-from leveret.storage.journal.files.segments import ENCRYPTED, SegmentHeader
+from leveret.storage.journal.files.segments import BatchSealer, SegmentHeader
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.options import JournalOptions
 from leveret.storage.journal.postgres.stream_table import Beside
@@ -53,9 +51,7 @@ class TableWriter:
         self._keys = options.keys
         self._gave_up = threading.Event()
         self._pause = pause or self._gave_up.wait
-        self._salt = 0
-        self._cipher: SegmentCipher | None = None
-        self._sealed: tuple[int, bytes] | None = None  # a commit batch that was encrypted and is not known to be stored
+        self._sealer = BatchSealer(0)
         self._beginning: SegmentHeader | None = None
         self._outcome_unknown = False
         self.trouble: str | None = None
@@ -69,7 +65,7 @@ class TableWriter:
 
     def resume(self, segment: int, salt: int, last_seq: int) -> None:
         """Go on behind the last commit batch; segment 0 means that the next commit batch begins a new one."""
-        self.segment, self._salt, self.written = segment, salt, last_seq
+        self.segment, self._sealer, self.written = segment, BatchSealer(salt), last_seq
 
     def commit(self, batch: CommitBatch) -> None:
         """Write a commit batch, which is durable then."""
@@ -101,7 +97,8 @@ class TableWriter:
             self._journal.refuse_publishes(False)
         if self.beside is not None:
             self.beside.stored()
-        self.written, self._sealed = batch.seq, None
+        self.written = batch.seq
+        self._sealer.forget()
         self.syncs += 1
         self.bytes_written += batch.plain_bytes
 
@@ -153,7 +150,8 @@ class TableWriter:
         if batch.segment != self.segment:
             self._begin(batch)
         beside = () if self.beside is None else self.beside.take()
-        if not self._table.append(SegmentRow(batch.segment, batch.offset, batch.seq, self._bytes(batch), beside)):
+        data = self._sealer.sealed(batch, self.written)
+        if not self._table.append(SegmentRow(batch.segment, batch.offset, batch.seq, data, beside)):
             raise Unknown("the frame was not appended: it is there already, or another owner has taken over")
 
     def _begin(self, batch: CommitBatch) -> None:
@@ -168,21 +166,9 @@ class TableWriter:
 
     def _began(self, header: SegmentHeader) -> None:
         """A segment is there."""
-        self._cipher, self._sealed = None if header.key.is_plain else header.cipher(self._keys), None
-        self.segment, self._salt = header.segment, header.salt
+        self._sealer.begin(header, self._keys)
+        self.segment = header.segment
         self._beginning = None
-
-    def _bytes(self, batch: CommitBatch) -> Bytes:
-        """A commit batch as it lies in a segment; one that comes again is not encrypted again: its nonce is used
-        once.
-        """
-        if self._sealed is not None and self._sealed[0] == batch.seq:
-            return self._sealed[1]
-        batch.finish(self._salt, 0 if self._cipher is None else ENCRYPTED, self.written)
-        if self._cipher is None:
-            return batch.checked()
-        self._sealed = batch.seq, sealed_batch(self._cipher, self._salt, batch)
-        return self._sealed[1]
 
     def fenced(self) -> Fenced:
         """The error of a node that is not the owner any more."""

@@ -7,7 +7,7 @@ Anything else that is not as it was written is damage.
 from leveret.core.errors import DamagedJournal
 from leveret.storage.disk import Disk
 from leveret.storage.encryption import MasterKeys
-from leveret.storage.stream.files.segments import HEADER_BYTES, REMEDY, Segment, bases, parse_header, segment_name
+from leveret.storage.stream.files.segments import Segment, bases, damage, read_header, segment_name
 from leveret.storage.stream.index import Index, read_index
 from leveret.storage.stream.reader import SegmentFile
 
@@ -43,19 +43,14 @@ class LogFiles:
 
     def _segment(self, base: int, after: int | None) -> Segment | None:
         """A segment and how far it goes; None when it is just being made, or has just gone."""
-        name = segment_name(base)
         try:
-            fd = self.disk.open_read(name)
+            parsed = read_header(self.disk, base)
         except FileNotFoundError:
             return None
-        try:
-            parsed = parse_header(self.disk.pread(fd, HEADER_BYTES, 0), base)
-        finally:
-            self.disk.close(fd)
         if parsed is None:
             if after is None:
                 return None
-            raise DamagedJournal(f"{name} is damaged at offset 0: {REMEDY}")
+            raise damage(segment_name(base), 0)
         index = read_index(self.disk, base, self.keys) or Index(Segment(base, parsed[0], base))
         if after is None or index.segment.end < after:
             self._go_on(index, after)
@@ -68,23 +63,14 @@ class LogFiles:
         size, segment.size = segment.size, self.disk.size(segment.name)
         file = SegmentFile(self.disk, segment, size)
         try:
-            while file.position < segment.size:
-                self._note(index, file, file.piece())
+            for _, head in file.blocks():
+                if head.first != segment.end:
+                    raise file.damage(head.start)
+                index.rows.note(head.first, file.position + head.start, head.first_ms)
+                segment.end, segment.last_ms, size = head.first + head.count, head.last_ms, file.position + head.end
         except DamagedJournal:
             if after is not None:
                 raise
         finally:
-            segment.size = file.position
+            segment.size = size
             file.close()
-
-    def _note(self, index: Index, file: SegmentFile, data: bytes) -> None:
-        """Take in the blocks of a piece, as far as they are good."""
-        segment, at = index.segment, 0
-        try:
-            while at < len(data) and (head := file.head(data, at)) is not None:
-                if head.first != segment.end:
-                    raise file.damage(at)
-                index.rows.note(head.first, file.position + at, head.first_ms)
-                segment.end, segment.last_ms, at = head.first + head.count, head.last_ms, head.end
-        finally:
-            file.position += at

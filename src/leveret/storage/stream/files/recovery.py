@@ -14,22 +14,36 @@ ends (and takes the place of a segment that the index says nothing about); then 
 database has stored is durable and whole, so there nothing is cut or written anew.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from leveret.core.errors import DamagedJournal, PreconditionFailed
-from leveret.storage.disk import NO_ROOM, TEMPORARY, Disk, write_all
+from leveret.storage.disk import (
+    TEMPORARY,
+    Bytes,
+    Disk,
+    NoRoom,
+    cut_file,
+    discard,
+    reading,
+    remove_leftovers,
+    take_place,
+    undone_without_room,
+    write_beside,
+)
 from leveret.storage.encryption import MasterKeys
+from leveret.storage.segments import HEADER_BYTES
 from leveret.storage.stream.blocks import BlockHead, records_in
 from leveret.storage.stream.files.search import PIECE_BYTES, Blocks
 from leveret.storage.stream.files.segments import (
-    HEADER_BYTES,
     REMEDY,
     PartitionShare,
     Segment,
     bases,
+    damage,
     pack_header,
-    parse_header,
+    read_header,
     segment_name,
 )
 from leveret.storage.stream.index import SUFFIX, Index, IndexRows, index_name, read_index, write_index
@@ -63,17 +77,12 @@ class SegmentScan:
     def run(self, last: bool) -> int:
         """Read up to the end, or up to a torn write; give what is left after it."""
         segment = self._index.segment
-        fd = self._disk.open_read(segment.name)
-        try:
+        with reading(self._disk, segment.name) as fd:
             blocks = Blocks(self._disk, fd, self._size, segment.salt)
-            while segment.size < self._size:
-                found = blocks.at(segment.size)
-                if found is None or found[1].first != segment.end:
-                    self._refuse_damage(blocks, last)
-                    break
-                self._note(*found)
-        finally:
-            self._disk.close(fd)
+            for _, data, head in blocks.following(segment.size, segment.end):
+                self._note(data, head)
+            if segment.size < self._size:
+                self._refuse_damage(blocks, last)
         return self._size - segment.size
 
     def _note(self, data: bytes, head: BlockHead) -> None:
@@ -88,7 +97,7 @@ class SegmentScan:
         """Refuse a bad block if it was durable once: a later one may say so."""
         segment = self._index.segment
         if not last or any(head.synced > segment.end for _, _, head in blocks.after(segment.size)):
-            raise DamagedJournal(f"{segment.name} is damaged at offset {segment.size}: {REMEDY}")
+            raise damage(segment.name, segment.size)
 
 
 def recover(disk: Disk, share: PartitionShare, keys: MasterKeys) -> RecoveredStream:
@@ -109,29 +118,24 @@ def recover(disk: Disk, share: PartitionShare, keys: MasterKeys) -> RecoveredStr
 
 def _remove_leftovers(disk: Disk) -> None:
     """Remove what died in its creation, and indexes of segments that are gone."""
-    for name in [name for name in disk.names() if name.endswith(TEMPORARY)]:
-        disk.unlink(name)
+    remove_leftovers(disk)
     found = bases(disk)
     indexed = bases(disk, SUFFIX)
     for base in set(indexed) - set(found):
         disk.unlink(index_name(base))
-    if found and found[-1] not in indexed and disk.size(segment_name(found[-1])) <= HEADER_BYTES:
-        name = segment_name(found[-1])
-        if parse_header(disk.read_all(name), found[-1]) is None:
-            disk.unlink(name)
-            disk.sync_dir()
+    if not found or found[-1] in indexed or disk.size(segment_name(found[-1])) > HEADER_BYTES:
+        return
+    if read_header(disk, found[-1]) is None:
+        disk.unlink(segment_name(found[-1]))
+        disk.sync_dir()
 
 
 def _known(disk: Disk, base: int, producers: Producers, share: PartitionShare, keys: MasterKeys) -> Index:
     """The index of a segment as far as it was written; an empty one when it is missing."""
     name = segment_name(base)
-    fd = disk.open_read(name)
-    try:
-        header = parse_header(disk.pread(fd, HEADER_BYTES, 0), base)
-    finally:
-        disk.close(fd)
+    header = read_header(disk, base)
     if header is None:
-        raise DamagedJournal(f"{name} is damaged at offset 0: {REMEDY}")
+        raise damage(name, 0)
     salt, written_as = header
     if written_as != share:
         raise PreconditionFailed(
@@ -160,7 +164,7 @@ def _check_sealed(disk: Disk, index: Index, following: int, keys: MasterKeys) ->
         )
     if disk.size(segment.name) > segment.size:
         # The rest was written anew into the next segment, and then there was no time to cut it here.
-        _cut(disk, segment)
+        cut_file(disk, segment.name, segment.size)
 
 
 def _recover_last(disk: Disk, index: Index, share: PartitionShare, keys: MasterKeys, result: RecoveredStream) -> None:
@@ -175,47 +179,29 @@ def _recover_last(disk: Disk, index: Index, share: PartitionShare, keys: MasterK
     result.last = index
     if result.read_again_bytes == 0 or not disk.tears:
         if result.torn_bytes:
-            _cut(disk, segment)
+            cut_file(disk, segment.name, segment.size)
         return
+    name = segment_name(durable.end)
     try:
-        _copy_end(disk, segment, durable, share)
-    except OSError as error:
-        if error.errno not in NO_ROOM:
-            raise
-        # All that can be done on a full disk.
-        _remove_leftovers(disk)
-        _cut(disk, segment)
+        with undone_without_room(lambda: discard(disk, name + TEMPORARY)):
+            write_beside(disk, name, _copied_end(disk, segment, durable, share))
+    except NoRoom:
+        cut_file(disk, segment.name, segment.size)  # all that can be done on a full disk
         return
-    disk.rename(segment_name(durable.end) + TEMPORARY, segment_name(durable.end))
-    disk.sync_dir()
+    take_place(disk, name)
     moved = Index(Segment(durable.end, segment.salt, durable.end), IndexRows(), index.producers)
     SegmentScan(disk, moved, keys).run(last=False)
     result.last = moved
     result.segments[-1] = moved.segment
     if durable.end > durable.base:
-        _cut(disk, durable)
+        cut_file(disk, durable.name, durable.size)
         result.segments.insert(-1, durable)
         result.checkpoint_bytes = 0
 
 
-def _copy_end(disk: Disk, old: Segment, durable: Segment, share: PartitionShare) -> None:
-    """Copy what the index does not speak of into a segment that has no name yet, durably."""
-    source, target = disk.open_read(old.name), disk.open_append(segment_name(durable.end) + TEMPORARY)
-    try:
-        write_all(disk, target, pack_header(durable.end, old.salt, share))
+def _copied_end(disk: Disk, old: Segment, durable: Segment, share: PartitionShare) -> Iterator[Bytes]:
+    """A segment with what the index does not speak of."""
+    yield pack_header(durable.end, old.salt, share)
+    with reading(disk, old.name) as fd:
         for position in range(durable.size, old.size, PIECE_BYTES):
-            write_all(disk, target, disk.pread(source, min(PIECE_BYTES, old.size - position), position))
-        disk.sync(target)
-    finally:
-        disk.close(source)
-        disk.close(target)
-
-
-def _cut(disk: Disk, segment: Segment) -> None:
-    """Cut a file where its segment ends."""
-    fd = disk.open_append(segment.name)
-    try:
-        disk.truncate(fd, segment.size)
-        disk.sync(fd)
-    finally:
-        disk.close(fd)
+            yield disk.pread(fd, min(PIECE_BYTES, old.size - position), position)

@@ -11,13 +11,14 @@ have the old file open go on in it; those that open one see by its salt that the
 """
 
 import secrets
+from collections.abc import Iterator
 from contextlib import suppress
 
-from leveret.core.errors import DamagedJournal
-from leveret.storage.disk import NO_ROOM, TEMPORARY, Disk, write_all
+from leveret.storage.disk import TEMPORARY, Bytes, Disk, NoRoom, discard, reading, write_beside
 from leveret.storage.encryption import MasterKeys
+from leveret.storage.segments import HEADER_BYTES
 from leveret.storage.stream.files.search import Blocks
-from leveret.storage.stream.files.segments import HEADER_BYTES, REMEDY, Segment, pack_header, parse_header
+from leveret.storage.stream.files.segments import Segment, damage, pack_header, read_header
 from leveret.storage.stream.index import Index, IndexRows, index_name, read_index, write_index
 from leveret.storage.stream.producers import Producers
 from leveret.storage.stream.sealing import Sealer
@@ -30,63 +31,39 @@ def written_anew(disk: Disk, segment: Segment, keys: MasterKeys) -> Index:
     producers = Producers() if known is None else known.producers
     copy = Index(Segment(segment.base, secrets.randbits(32), segment.base), IndexRows(), producers)
     try:
-        _copy(disk, segment, copy, keys)
+        write_beside(disk, segment.name, _sealed_again(disk, segment, copy, keys))
     except BaseException:
-        discard(disk, segment)
+        discard(disk, segment.name + TEMPORARY)
         raise
     return copy
 
 
-def _copy(disk: Disk, segment: Segment, copy: Index, keys: MasterKeys) -> None:
-    source, target = disk.open_read(segment.name), disk.open_append(segment.name + TEMPORARY)
-    try:
-        header = parse_header(disk.pread(source, HEADER_BYTES, 0), segment.base)
-        if header is None:
-            raise _damage(segment, 0)
-        write_all(disk, target, pack_header(segment.base, copy.segment.salt, header[1]))
-        blocks, sealer, position = Blocks(disk, source, segment.size, segment.salt), Sealer(keys), HEADER_BYTES
-        while position < segment.size:
-            found = blocks.at(position)
-            if found is None or found[1].first != copy.segment.end:
-                raise _damage(segment, position)
-            data = sealer.sealed_again(keys, *found, copy.segment.salt)
-            write_all(disk, target, data)
-            copy.add(found[1], len(data), {})
-            position += len(found[0])
-        disk.sync(target)
-    finally:
-        disk.close(source)
-        disk.close(target)
+def _sealed_again(disk: Disk, segment: Segment, copy: Index, keys: MasterKeys) -> Iterator[Bytes]:
+    """The same blocks, encrypted anew, which the index of the copy takes in."""
+    header = read_header(disk, segment.base)
+    if header is None:
+        raise damage(segment.name, 0)
+    yield pack_header(segment.base, copy.segment.salt, header[1])
+    sealer, end = Sealer(keys), HEADER_BYTES
+    with reading(disk, segment.name) as fd:
+        blocks = Blocks(disk, fd, segment.size, segment.salt)
+        for position, data, head in blocks.following(HEADER_BYTES, segment.base):
+            sealed = sealer.sealed_again(keys, data, head, copy.segment.salt)
+            yield sealed
+            copy.add(head, len(sealed), {})
+            end = position + len(data)
+    if end < segment.size:
+        raise damage(segment.name, end)
 
 
 def make_way(disk: Disk, segment: Segment) -> None:
     """Step 2."""
-    with suppress(FileNotFoundError):
-        disk.unlink(index_name(segment.base))
+    discard(disk, index_name(segment.base))
     disk.sync_dir()
-
-
-def take_place(disk: Disk, segment: Segment) -> None:
-    """Step 3, but for its durability."""
-    disk.rename(segment.name + TEMPORARY, segment.name)
 
 
 def settle(disk: Disk, copy: Index, keys: MasterKeys) -> None:
-    """The rest; without room for an index it is made when the stream is opened."""
+    """What follows the renaming; without room for an index it is made when the stream is opened."""
     disk.sync_dir()
-    try:
+    with suppress(NoRoom):
         write_index(disk, copy, keys)
-    except OSError as error:
-        if error.errno not in NO_ROOM:
-            raise
-        disk.unlink(index_name(copy.segment.base) + TEMPORARY)
-
-
-def discard(disk: Disk, segment: Segment) -> None:
-    """Remove a copy that is not needed."""
-    with suppress(FileNotFoundError):
-        disk.unlink(segment.name + TEMPORARY)
-
-
-def _damage(segment: Segment, position: int) -> DamagedJournal:
-    return DamagedJournal(f"{segment.name} is damaged at offset {position}: {REMEDY}")

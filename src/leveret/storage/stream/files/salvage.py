@@ -6,20 +6,15 @@ is simply made again. Without --salvage nothing of this happens: damage is refus
 """
 
 import secrets
+from collections.abc import Iterator
 
 from leveret.core.errors import DamagedJournal
-from leveret.storage.disk import TEMPORARY, Disk, write_all
+from leveret.storage.disk import Bytes, Disk, discard, reading, take_place, write_beside
 from leveret.storage.encryption import MasterKeys
+from leveret.storage.segments import HEADER_BYTES
 from leveret.storage.stream.blocks import HEAD_BYTES, BlockHead, block_bytes, lost_block, read_head
 from leveret.storage.stream.files.search import Blocks, beginnings
-from leveret.storage.stream.files.segments import (
-    HEADER_BYTES,
-    PartitionShare,
-    bases,
-    pack_header,
-    parse_header,
-    segment_name,
-)
+from leveret.storage.stream.files.segments import PartitionShare, bases, pack_header, read_header, segment_name
 from leveret.storage.stream.index import Index, index_name, read_index
 
 SALT_AT = 48
@@ -65,27 +60,25 @@ class Repair:
 
     def run(self, share: PartitionShare) -> int:
         """Write it anew if it is damaged; give the number of records that were lost."""
-        fd = self._disk.open_read(self._name)
-        try:
-            header = parse_header(self._disk.pread(fd, HEADER_BYTES, 0), self._base)
+        header = read_header(self._disk, self._base)
+        with reading(self._disk, self._name) as fd:
             if header is not None:
                 self._salt = header[0]
                 if header[1] != share or self._is_whole(Blocks(self._disk, fd, self._size, header[0])):
                     return 0  # another number of partitions is no damage: it is refused later on
-            self._rewrite(fd, self._found_salt(fd), share)
-        finally:
-            self._disk.close(fd)
+            write_beside(self._disk, self._name, self._repaired(fd, self._found_salt(fd), share))
+        discard(self._disk, index_name(self._base))
+        take_place(self._disk, self._name)
         return self.lost
 
     def _is_whole(self, blocks: Blocks) -> bool:
         """Whether block follows upon block, up to where the segment ends."""
-        position, end = HEADER_BYTES, self._base
-        while position < self._size and end != self._following:
-            found = blocks.at(position)
-            if found is None or found[1].first != end:
-                return False
-            position, end = position + len(found[0]), end + found[1].count
-        return end >= self._known_end if self._following is None else end == self._following
+        reached, end = HEADER_BYTES, self._base
+        for position, data, head in blocks.following(HEADER_BYTES, self._base):
+            reached, end = position + len(data), head.first + head.count
+            if end == self._following:
+                return True
+        return self._following is None and reached == self._size and end >= self._known_end
 
     def _found_salt(self, fd: int) -> int:
         """The salt of the segment: by its header, its index or its first good block; any other when there is none."""
@@ -99,37 +92,25 @@ class Repair:
                 return salt
         return secrets.randbits(32)
 
-    def _rewrite(self, fd: int, salt: int, share: PartitionShare) -> None:
-        """Put a segment in the place of this one that has all of its good blocks."""
-        temporary = self._name + TEMPORARY
-        if temporary in self._disk.names():
-            self._disk.unlink(temporary)
-        target = self._disk.open_append(temporary)
-        try:
-            write_all(self._disk, target, pack_header(self._base, salt, share))
-            for _, data, head in Blocks(self._disk, fd, self._size, salt).after(0):
-                if self._goes_on(head):
-                    self._fill(target, head.first, salt)
-                    write_all(self._disk, target, data)
-                    self._written_end, self._last_ms = head.first + head.count, head.last_ms
-            self._fill(target, self._known_end if self._following is None else self._following, salt)
-            self._disk.sync(target)
-        finally:
-            self._disk.close(target)
-        if index_name(self._base) in self._disk.names():
-            self._disk.unlink(index_name(self._base))
-        self._disk.rename(temporary, self._name)
-        self._disk.sync_dir()
+    def _repaired(self, fd: int, salt: int, share: PartitionShare) -> Iterator[Bytes]:
+        """A segment with all of the good blocks of this one."""
+        yield pack_header(self._base, salt, share)
+        for _, data, head in Blocks(self._disk, fd, self._size, salt).after(0):
+            if self._goes_on(head):
+                yield from self._lost_until(head.first, salt)
+                yield data
+                self._written_end, self._last_ms = head.first + head.count, head.last_ms
+        yield from self._lost_until(self._known_end if self._following is None else self._following, salt)
 
     def _goes_on(self, head: BlockHead) -> bool:
         """Whether a block comes after those that were written, and before the next segment."""
         end = head.first + head.count
         return head.first >= self._written_end and (self._following is None or end <= self._following)
 
-    def _fill(self, target: int, end: int, salt: int) -> None:
-        """Let the records up to an offset be lost ones."""
+    def _lost_until(self, end: int, salt: int) -> Iterator[Bytes]:
+        """Blocks in the place of the records up to an offset, which are lost."""
         while self._written_end < end:
             count = min(end - self._written_end, COUNT_MAX)
-            write_all(self._disk, target, lost_block(self._written_end, count, self._last_ms, salt))
+            yield lost_block(self._written_end, count, self._last_ms, salt)
             self.lost += count
             self._written_end += count

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from leveret.storage.disk import Disk
+from leveret.storage.segments import occurrences
 from leveret.storage.stream.blocks import HEAD_BYTES, MAGIC, BlockHead, block_bytes, read_head
 
 PIECE_BYTES = 1 << 20
@@ -27,6 +28,12 @@ class Blocks:
         head = read_head(data, 0, self._salt)
         return None if head is None else (data, head)
 
+    def following(self, position: int, first: int) -> Iterator[tuple[int, bytes, BlockHead]]:
+        """The good blocks from a position on that go on where the one before ended, beginning with this offset."""
+        while position < self._size and (found := self.at(position)) is not None and found[1].first == first:
+            yield position, *found
+            position, first = position + len(found[0]), first + found[1].count
+
     def after(self, position: int) -> Iterator[tuple[int, bytes, BlockHead]]:
         """Every good block at or after a position, with its own, found by how blocks begin."""
         for at in beginnings(self._disk, self._fd, position, self._size):
@@ -39,9 +46,7 @@ def beginnings(disk: Disk, fd: int, position: int, size: int) -> Iterator[int]:
     """Every position at or after this one where a block may begin."""
     while position < size:
         piece = disk.pread(fd, PIECE_BYTES, position)
-        at = piece.find(MAGIC)
-        while at >= 0:
+        for at in occurrences(piece, MAGIC):
             yield position + at
-            at = piece.find(MAGIC, at + 1)
         # The magic may lie across the ends of two pieces.
         position += max(1, len(piece) - len(MAGIC) + 1)

@@ -11,11 +11,11 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from leveret.core.errors import UnknownFormat
-from leveret.storage.disk import Disk
-from leveret.storage.journal.records import crc32c
+from leveret.core.errors import DamagedJournal, UnknownFormat
+from leveret.storage import segments
+from leveret.storage.disk import Disk, read_start
+from leveret.storage.segments import HEADER_BYTES
 
-HEADER_BYTES = 64
 REMEDY = "restore the stream from a backup, or start once with salvage to skip what is damaged"
 
 _HEADER = struct.Struct("<4sH2xQIII32xI")
@@ -43,27 +43,34 @@ def base_of(name: str) -> int:
 
 def bases(disk: Disk, suffix: str = _SUFFIX) -> list[int]:
     """The segments (or their indexes) that exist, oldest first."""
-    names = [name.removeprefix(_PREFIX).removesuffix(suffix) for name in disk.names() if name.endswith(suffix)]
-    return sorted(int(name) for name in names if len(name) == 20 and name.isdigit())
+    return segments.numbers(disk, _PREFIX, suffix)
 
 
 def pack_header(base: int, salt: int, share: PartitionShare) -> bytes:
     """The bytes of the header."""
-    start = _HEADER.pack(_MAGIC, _VERSION, base, salt, *share, 0)[:-4]
-    return start + struct.pack("<I", crc32c(start))
+    return segments.pack_header(_HEADER, _MAGIC, _VERSION, base, salt, *share)
 
 
 def parse_header(data: bytes, base: int) -> tuple[int, PartitionShare] | None:
     """The salt and share of a segment; None when its header is not whole."""
-    if len(data) < HEADER_BYTES:
+    facts = segments.parse_header(_HEADER, _MAGIC, data)
+    if facts is None or facts[1] != base:
         return None
-    magic, version, number, salt, partition, partitions, crc = _HEADER.unpack_from(data)
-    if magic != _MAGIC or crc != crc32c(data[: HEADER_BYTES - 4]) or number != base:
-        return None
+    version, _, salt, *share = facts
     if version != _VERSION:
         name = segment_name(base)
         raise UnknownFormat(f"{name} has version {version}, this one reads {_VERSION}: use the version that wrote it")
-    return salt, PartitionShare(partition, partitions)
+    return salt, PartitionShare(*share)
+
+
+def read_header(disk: Disk, base: int) -> tuple[int, PartitionShare] | None:
+    """The salt and share of a segment on a disk; None when its header is not whole."""
+    return parse_header(read_start(disk, segment_name(base), HEADER_BYTES), base)
+
+
+def damage(name: str, position: int) -> DamagedJournal:
+    """What to say about bytes of a segment that are not as they were written."""
+    return DamagedJournal(f"{name} is damaged at offset {position}: {REMEDY}")
 
 
 @dataclass(slots=True)
@@ -86,8 +93,8 @@ class Segment:
         return segment_name(self.base)
 
 
-def holding(segments: list[Segment], offset: int) -> Segment | None:
+def holding(found: list[Segment], offset: int) -> Segment | None:
     """The segment that has a record of this offset, or will have it; the oldest one when it is gone."""
-    segments = segments[:]  # retention may remove some of them meanwhile, in its own thread
-    at = bisect_right(segments, offset, key=lambda segment: segment.base) - 1
-    return segments[max(at, 0)] if segments else None
+    found = found[:]  # retention may remove some of them meanwhile, in its own thread
+    at = bisect_right(found, offset, key=lambda segment: segment.base) - 1
+    return found[max(at, 0)] if found else None

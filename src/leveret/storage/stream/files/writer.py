@@ -11,7 +11,7 @@ import secrets
 from contextlib import suppress
 from dataclasses import replace
 
-from leveret.storage.disk import NO_ROOM, TEMPORARY, Disk, write_all
+from leveret.storage.disk import NO_ROOM, Disk, NoRoom, create_file, discard, write_all
 from leveret.storage.stream.blocks import Block
 from leveret.storage.stream.files.recovery import RecoveredStream
 from leveret.storage.stream.files.segments import PartitionShare, Segment, pack_header
@@ -19,10 +19,6 @@ from leveret.storage.stream.index import Index, index_name, write_index
 from leveret.storage.stream.options import StreamOptions
 from leveret.storage.stream.producers import Producers
 from leveret.storage.stream.sealing import Sealer, key_of
-
-
-class NoRoom(OSError):
-    """There was no room for a write, and nothing is left of it."""
 
 
 class PartitionWriter:
@@ -111,13 +107,7 @@ class PartitionWriter:
         if self.index is None:
             return
         self.sync()
-        try:
-            write_index(self._disk, self.index, self._options.keys)
-        except OSError as error:
-            if error.errno not in NO_ROOM:
-                raise
-            self._disk.unlink(index_name(self.index.segment.base) + TEMPORARY)
-            raise NoRoom(error.errno, error.strerror) from error
+        write_index(self._disk, self.index, self._options.keys)
         self._checkpoint_size = self.index.segment.size
 
     def remove(self, segment: Segment) -> None:
@@ -128,8 +118,7 @@ class PartitionWriter:
         self._disk.unlink(segment.name)
         self._disk.sync_dir()
         self._segments.remove(segment)
-        with suppress(FileNotFoundError):
-            self._disk.unlink(index_name(segment.base))
+        discard(self._disk, index_name(segment.base))
 
     def close(self) -> None:
         """Close the last segment."""
@@ -154,14 +143,8 @@ class PartitionWriter:
         # Only the last segment may have a torn tail, and only it may lack an index that speaks of all of it.
         self.checkpoint()
         segment = Segment(base, secrets.randbits(32), base)
-        if segment.name in self._disk.names():
-            self._disk.unlink(segment.name)
-        fd = self._disk.open_append(segment.name)
-        try:
-            self._write_header(fd, segment)
-        except BaseException:
-            self._disk.close(fd)
-            raise
+        discard(self._disk, segment.name)
+        fd = create_file(self._disk, segment.name, pack_header(base, segment.salt, self._share))
         self.close()
         index = Index(segment, producers=Producers() if self.index is None else self.index.producers)
         self._fd, self.index, self._checkpoint_size, self._interrupted = fd, index, 0, False
@@ -170,15 +153,3 @@ class PartitionWriter:
         with suppress(NoRoom):
             self.checkpoint()
         return index
-
-    def _write_header(self, fd: int, segment: Segment) -> None:
-        """Make a segment durable that has no blocks yet; leave nothing of it when there is no room."""
-        try:
-            write_all(self._disk, fd, pack_header(segment.base, segment.salt, self._share))
-        except OSError as error:
-            if error.errno not in NO_ROOM:
-                raise
-            self._disk.unlink(segment.name)
-            raise NoRoom(error.errno, error.strerror) from error
-        self._disk.sync(fd)
-        self._disk.sync_dir()

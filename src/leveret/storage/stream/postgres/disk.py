@@ -141,7 +141,8 @@ class TableDisk(Disk):
     def unlink(self, name: str) -> None:
         """See Disk; an index goes with its segment."""
         if name.endswith(TEMPORARY):
-            del self._temporary[name]
+            if self._temporary.pop(name, None) is None:
+                raise FileNotFoundError(name)
             return
         with self._lock:
             file = self._file(name)
