@@ -11,9 +11,9 @@ import kubernetes_validate
 
 import leveret
 from leveret.cli.main import commands
-from leveret.protocols.http.health import Health
 from leveret.protocols.http.request import HttpPeer, Refusal, Request
 from leveret.protocols.http.response import Response
+from leveret.protocols.http.server import Health
 from leveret.protocols.metrics.exporter import WHOLE
 from tests.deploy.checks import (
     DEPLOY,

@@ -3,7 +3,7 @@
 from pathlib import Path
 from urllib.request import urlopen
 
-from leveret.protocols.http.page_headers import page_headers
+from leveret.protocols.http.response import page_headers
 from tests.protocols.management.scene import Api
 from tests.server_process import ServerProcess
 from tests.waiting import PATIENCE_S

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from leveret.config import ServerOptions
 from leveret.core.errors import InvalidArgument
-from leveret.protocols.http.hosts import Hosts
+from leveret.protocols.http.origins import Hosts
 from leveret.protocols.net.addresses import announced_host, host_names, with_port
 from leveret.protocols.net.listener import bind
 from leveret.protocols.net.proxy_protocol import Proxies

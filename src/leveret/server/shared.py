@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from leveret.clock import Clock
 from leveret.config import MIB, ServerOptions
 from leveret.core.errors import InvalidArgument
-from leveret.protocols.http.budget import Budget
 from leveret.protocols.http.idempotency import Idempotency
+from leveret.protocols.http.limits import Budget
 from leveret.protocols.http.throttle import Throttle
 from leveret.runtime.shared.answers import Answers
 from leveret.security.failures import Failures

@@ -4,8 +4,7 @@ import socket
 
 from leveret.config import ServerOptions
 from leveret.observability.logs import Log
-from leveret.protocols.http.budget import Budget
-from leveret.protocols.http.limits import HttpLimits
+from leveret.protocols.http.limits import Budget, HttpLimits
 from leveret.protocols.http.origins import parse_origins, refuse_pages
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.server import HttpServer

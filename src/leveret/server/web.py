@@ -13,18 +13,15 @@ from leveret.ingest.quota import Quota, StagingLimits
 from leveret.ingest.sinks import Sinks
 from leveret.observability.audit import Audit
 from leveret.protocols.console import handler as console
-from leveret.protocols.console.login import ConsoleLogin
-from leveret.protocols.console.oauth import OAuthLogin
-from leveret.protocols.http import health
+from leveret.protocols.console.login import ConsoleLogin, OAuthLogin
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.auth import Auth
-from leveret.protocols.http.cors import cross_origin
 from leveret.protocols.http.limits import HttpLimits
-from leveret.protocols.http.origins import own_pages_only, parse_origins
+from leveret.protocols.http.origins import cross_origin, own_pages_only, parse_origins
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.router import Answer, Router
-from leveret.protocols.http.server import Handler, HttpServer
+from leveret.protocols.http.server import Handler, Health, HttpServer, is_health_check
 from leveret.protocols.http.sessions import Sessions
 from leveret.protocols.management.cluster.scopes import CLUSTERED
 from leveret.protocols.management.context import AdminContext
@@ -79,7 +76,7 @@ class Web:
         self._management: Management | None = None
         self._metrics: metrics.Metrics | None = None
         self._metrics_public = options.metrics_public
-        self._health: health.Health | None = None
+        self._health: Health | None = None
         self._operator: Handler | None = None
         self.stale: Callable[[], Awaitable[None] | None] = lambda: None
         """What has to be waited for before anything is answered by what users and queues there are."""
@@ -93,14 +90,14 @@ class Web:
             limits_of(options),
             admission,
             clock,
-            is_health=health.owns,
+            is_health=is_health_check,
             budget=shared.budget,
             admits=True,
         )
 
     def _answer_surely(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer when nothing is stale; who looks after the server is answered anyway."""
-        is_health = health.owns(request)
+        is_health = is_health_check(request)
         if not is_health:
             self._hosts.check(request)  # balancers ask after the health by any name, and learn nothing else
         stale = None if is_health or metrics.owns(request) else self.stale()
@@ -119,7 +116,7 @@ class Web:
             return self._management(request)
         if self._metrics is not None and metrics.owns(request):
             return self._metrics(request)
-        if self._health is not None and health.owns(request):
+        if self._health is not None and is_health_check(request):
             return self._health.answer(request)
         if self._operator is not None and request.path.startswith(PREFIX):
             return self._operator(request)
@@ -132,7 +129,7 @@ class Web:
         self._management = Management(context, self._auth, throttle.wrap, routes)
         exporter = Exporter(context, lambda: throttle.refused, self._shared.redis)
         self._metrics = metrics.Metrics(exporter, self._auth, throttle.wrap, public=self._metrics_public)
-        self._health = health.Health(
+        self._health = Health(
             self.async_broker.runtime, lambda: self.server.draining, context.process.alarm, self._shared.degraded
         )
 

@@ -9,7 +9,7 @@ import pytest
 import leveret
 from leveret.clock import SystemClock
 from leveret.protocols.http.auth import Auth
-from leveret.protocols.http.cors import cross_origin
+from leveret.protocols.http.origins import cross_origin
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import HttpPeer, Refusal, Request
 from leveret.protocols.http.response import Response, json_response

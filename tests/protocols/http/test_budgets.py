@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leveret.protocols.http import reserved
+from leveret.protocols.http import server
 from leveret.protocols.http.limits import HttpLimits
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response
@@ -98,7 +98,7 @@ def test_health_is_answered_beyond_the_budget_and_nothing_else() -> None:
 
 
 def test_a_silent_connection_does_not_keep_the_reserve(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reserved, "DEADLINE_S", 0.0)
+    monkeypatch.setattr(server, "DEADLINE_S", 0.0)
     with Full(1, 100, 100, reserve_max=5) as world:
         world.users(1)
         assert world.connect().is_closed()

@@ -6,9 +6,8 @@ from contextlib import suppress
 
 import pytest
 
-from leveret.protocols.http.budget import Budget
 from leveret.protocols.http.connection import NO_MEMORY
-from leveret.protocols.http.limits import HttpLimits
+from leveret.protocols.http.limits import Budget, HttpLimits
 from leveret.protocols.http.reader import RequestReader
 from leveret.protocols.http.request import HttpPeer, Refusal, Request
 from leveret.protocols.http.response import Admitted, Response

@@ -11,8 +11,7 @@ from typing import NamedTuple, Self
 import uvloop
 
 from leveret.clock import SystemClock
-from leveret.protocols.http.budget import Budget
-from leveret.protocols.http.limits import HttpLimits
+from leveret.protocols.http.limits import Budget, HttpLimits
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.http.server import Handler, HttpServer

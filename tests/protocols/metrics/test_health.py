@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import leveret
-from leveret.protocols.http.health import Health
 from leveret.protocols.http.request import HttpPeer, Request
 from leveret.protocols.http.response import Response
+from leveret.protocols.http.server import Health
 from tests.protocols.metrics.scene import fetch
 from tests.server_process import ServerProcess
 

@@ -10,7 +10,14 @@ A handler takes a Request and gives a Response, a Stream, or something to await 
 the loop: one that gives a Response costs no task, and one that gives a future neither. What it raises becomes an
 answer by `refuse`, which maps errors of the core and Refusal; other exceptions are logged and become a 500 first.
 When the client goes, what is awaited is cancelled.
+
+/health/live says that the event loop turns. /health/ready fails while the server stops, or when the broker takes
+nothing any more; a shortage of memory or disk does not: consumers have to come, or it would never end. Both need no
+login, and a connection beyond the budget may ask for them: without it one client that has taken all connections would
+make supervisors believe that the server is dead.
 """
+
+from __future__ import annotations
 
 import asyncio
 import logging
@@ -24,16 +31,16 @@ from functools import partial
 from leveret.clock import Clock
 from leveret.core.errors import LeveretError
 from leveret.observability.logs import LimitedEvent, Log
-from leveret.protocols.http.budget import Budget
 from leveret.protocols.http.connection import HttpConnection
-from leveret.protocols.http.limits import HttpLimits
+from leveret.protocols.http.limits import Budget, HttpLimits
 from leveret.protocols.http.problem import problem
-from leveret.protocols.http.request import Request
-from leveret.protocols.http.reserved import DEADLINE_S, ReservedConnection
-from leveret.protocols.http.response import Response, Streamed, status_line
-from leveret.protocols.net.admission import ConnectionBudget
+from leveret.protocols.http.request import Refusal, Request
+from leveret.protocols.http.response import Response, Streamed, json_response, status_line
+from leveret.protocols.http.router import Router
+from leveret.protocols.net.admission import ConnectionBudget, Slot
 from leveret.protocols.net.listener import SocketListener
 from leveret.protocols.net.proxy_protocol import Proxies
+from leveret.runtime.runtime import Runtime
 from leveret.security.server_tls import ServerTls
 
 SWEEP_S = 1.0
@@ -43,6 +50,10 @@ Handler = Callable[[Request], Answer | Awaitable[Answer]]
 Refuse = Callable[[LeveretError], Response]
 LOG = Log("http")
 HANDSHAKE_FAILED = LOG.limited("tls handshake failed", logging.INFO)
+DEADLINE_S = 3.0
+FULL = "the server has no connection left: try again, or raise connections_max"
+HEALTH_PREFIX = b"/health/"
+NO_STORE = (("Cache-Control", "no-store"),)
 
 
 class HttpServer:
@@ -188,3 +199,64 @@ class HttpServer:
             date = formatdate(self._clock.now_ms() / 1000, usegmt=True)
             head = self._heads[status] = status_line(status) + f"Server: Leveret\r\nDate: {date}\r\n".encode()
         return head
+
+
+class ReservedConnection(HttpConnection):
+    """A client that was let in for a health check."""
+
+    def __init__(self, server: HttpServer, host: str, port: int, slot: Slot, tls: ServerTls | None = None) -> None:
+        super().__init__(server, host, port, slot, tls)
+        self._until_s = server.now_s + DEADLINE_S
+
+    def _handle(self, request: Request, keep_alive: bool) -> None:
+        """Answer a health check, refuse everything else; either is the last answer."""
+        if self._server.is_health(request):
+            super()._handle(request, False)
+        else:
+            refused = self._failed(Refusal(503, FULL, (("Retry-After", "1"),)), request)
+            self._answer(request, False, refused, self._output.write)
+
+    def check(self, now_s: float) -> None:
+        """Look whether the client takes too long."""
+        if now_s > self._until_s:
+            self._server.close(self)
+        else:
+            super().check(now_s)
+
+
+class Health:
+    """A handler for the paths under /health."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        stopping: Callable[[], bool],
+        alarm: Callable[[], str | None],
+        degraded: Callable[[], list[str]] = list,
+    ) -> None:
+        """What tells about the server that the broker is in; a degraded one is as ready as any."""
+        self._runtime = runtime
+        self._stopping = stopping
+        self._alarm = alarm
+        self._degraded = degraded
+        self.answer = Router({("GET", "/health/live"): self._live, ("GET", "/health/ready"): self._ready})
+
+    def _live(self, request: Request) -> Response:
+        return json_response({"status": "ok"}, headers=NO_STORE)
+
+    def _ready(self, request: Request) -> Response:
+        store = self._runtime.store
+        failures = {
+            "the server stops": self._stopping(),
+            "the broker is closed": self._runtime.closed,
+            "the journal has stopped": store is not None and store.commit.failed is not None,
+        }
+        reasons = [reason for reason, failed in failures.items() if failed]
+        told = {"status": "failed" if reasons else "ok", "reasons": reasons, "alarm": self._alarm()}
+        told["degraded"] = self._degraded()
+        return json_response(told, 503 if reasons else 200, NO_STORE)
+
+
+def is_health_check(request: Request) -> bool:
+    """Whether a path is one of these."""
+    return request.raw_path.startswith(HEALTH_PREFIX)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from leveret.protocols.http.page_headers import page_headers
-from leveret.protocols.http.response import Response
+from leveret.protocols.http.response import Response, page_headers
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.listing import listed

@@ -11,10 +11,9 @@ from leveret.observability.audit import ENTRIES_MAX, KINDS, Audit, kind_of
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.bulk import asked_for, came_of
 from leveret.protocols.http.idempotency import KEY_HEADER, Idempotency
-from leveret.protocols.http.page_headers import page_headers
 from leveret.protocols.http.problem import detail_of
 from leveret.protocols.http.request import Refusal, Request
-from leveret.protocols.http.response import Response, json_response
+from leveret.protocols.http.response import Response, json_response, page_headers
 from leveret.protocols.http.router import Endpoint
 from leveret.protocols.rest import exchanges, groups, leases, messages, queues, reservations, sinks, streams
 from leveret.protocols.rest.fields import Choice, RecordField, Whole, json_body
