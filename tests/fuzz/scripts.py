@@ -12,8 +12,7 @@ from leveret.core.properties import Properties, content
 from leveret.protocols.amqp import methods as m
 from leveret.protocols.amqp.codec import encode
 from leveret.protocols.amqp.frames import BODY, HEADER, METHOD
-from leveret.protocols.amqp.methods import Method
-from leveret.protocols.amqp.spec import METHODS, MethodSpec
+from leveret.protocols.amqp.methods import METHODS, Method, MethodSpec
 from tests.fuzz.arena import LOGIN, TAG_MAX, Arena, Fighter
 from tests.protocols.amqp.strategies import class_of
 from tests.protocols.amqp.wire import frame

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from leveret.core.properties import Properties, content
 from leveret.protocols.amqp.codec import decode, encode
 from leveret.protocols.amqp.frames import METHOD, FrameReader, FrameWriter
+from leveret.protocols.amqp.methods import METHODS
 from leveret.protocols.amqp.replies import ProtocolError, Reply
-from leveret.protocols.amqp.spec import METHODS
 from tests.protocols.amqp.strategies import ANY_METHOD
 
 FRAME_MAX = 4096

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from leveret.core.properties import Properties
 from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.codec import spec_of
 from tests.jepsen.history import CHANGE, FAIL, GONE, INVOKE, LOOK, OK, THERE, UNKNOWN, History
 from tests.jepsen.wanderer import Connect, Gone, Wanderer
 from tests.protocols.amqp.wire import Client, Ended
@@ -129,7 +128,7 @@ def ask(client: Client, channel: int, method: m.Method) -> m.Method | None:
     if isinstance(answer, m.ChannelClose) and answer.reply_code == NOT_FOUND:
         client.send(channel, m.ChannelCloseOk())
         return None
-    if spec_of(answer).name not in spec_of(method).replies:
+    if answer.spec.name not in method.spec.replies:
         raise Gone(answer)
     return answer
 

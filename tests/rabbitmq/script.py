@@ -11,7 +11,6 @@ from typing import Any
 
 from leveret.core.properties import Properties
 from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.codec import spec_of
 from tests.rabbitmq.wire import ANSWER_S_MAX, Said, Wire, frames
 
 QUIET_S = 0.25  # when a server has been silent for so long, it has nothing more to say
@@ -115,7 +114,7 @@ class Run:
         """Note the answer to a method, if it has one."""
         connection = op.on[0]
         wire = self.wires[connection]
-        if not spec_of(op.method).replies or getattr(op.method, "nowait", False):
+        if not op.method.spec.replies or getattr(op.method, "nowait", False):
             return
         while True:
             said = wire.read(ANSWER_S_MAX)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from leveret.core.properties import Properties, decode_header, encode_header
 from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.codec import decode, encode, spec_of
+from leveret.protocols.amqp.codec import decode, encode
 from leveret.protocols.amqp.frames import BODY, HEADER, METHOD, PROTOCOL_HEADER
 
 FRAME_END = 0xCE
@@ -103,7 +103,7 @@ class Wire:
         elif isinstance(method, m.ConnectionClose):
             self.send(0, m.ConnectionCloseOk())
             self.drop()
-        return self.content(channel, method) if spec_of(method).has_content else Said(channel, method)
+        return self.content(channel, method) if method.spec.has_content else Said(channel, method)
 
     def content(self, channel: int, method: m.Method) -> Said:
         """What follows a method that has content."""
@@ -150,7 +150,7 @@ def frame(kind: int, channel: int, payload: bytes) -> bytes:
 def frames(channel: int, method: m.Method, properties: Properties | None = None, body: bytes = b"") -> bytes:
     """A method, and its content if it has one."""
     data = frame(METHOD, channel, encode(method))
-    if spec_of(method).has_content:
+    if method.spec.has_content:
         data += frame(HEADER, channel, encode_header(properties or Properties(), len(body)))
         for start in range(0, len(body), FRAME_MAX - 8):
             data += frame(BODY, channel, body[start : start + FRAME_MAX - 8])

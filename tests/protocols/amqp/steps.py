@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from leveret.core.properties import Properties
 from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.codec import decode, spec_of
+from leveret.protocols.amqp.codec import decode
 from leveret.protocols.amqp.frames import METHOD
 from leveret.protocols.amqp.methods import Method
 from leveret.protocols.amqp.replies import Reply
@@ -86,7 +86,7 @@ def ids_of(step: Step) -> tuple[int, int]:
         case Publish():
             return ids_of(m.BasicPublish())
         case Method():
-            spec = spec_of(step)
+            spec = step.spec
             return spec.class_id, spec.method_id
 
 
@@ -102,6 +102,6 @@ def complete(client: Client, step: Step) -> None:
     """Do a step and wait for its answer, if it has one."""
     perform(client, step)
     inner = step.step if isinstance(step, On) else step
-    if isinstance(inner, Method) and spec_of(inner).replies:
+    if isinstance(inner, Method) and inner.spec.replies:
         _, method = answer(client)
-        assert spec_of(method).name in spec_of(inner).replies, f"{inner} was answered by {method}"
+        assert method.spec.name in inner.spec.replies, f"{inner} was answered by {method}"

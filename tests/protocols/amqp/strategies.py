@@ -4,9 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from leveret.protocols.amqp import methods
-from leveret.protocols.amqp.methods import Method
-from leveret.protocols.amqp.spec import METHODS, MethodSpec
+from leveret.protocols.amqp.methods import METHODS, Method, MethodSpec
 
 SHORT_TEXT = st.text(max_size=60)
 SCALARS = st.one_of(
@@ -34,8 +32,7 @@ BY_KIND: dict[str, st.SearchStrategy[Any]] = {
 
 def class_of(spec: MethodSpec) -> type[Method]:
     """The Python class of a method."""
-    found: type[Method] = getattr(methods, spec.class_name)
-    return found
+    return spec.kind
 
 
 def method_of(spec: MethodSpec) -> st.SearchStrategy[Method]:

@@ -7,7 +7,7 @@ import pytest
 from leveret.operations.registry import OPERATIONS
 from leveret.protocols.amqp import methods as m
 from leveret.protocols.amqp.channel import HANDLERS
-from leveret.protocols.amqp.codec import LAYOUT_OF, spec_of
+from leveret.protocols.amqp.codec import LAYOUT_OF
 from leveret.protocols.amqp.methods import Method
 from leveret.security.authorisation import Right
 from leveret.security.passwords import hash_password
@@ -109,7 +109,7 @@ def test_a_verb_without_one_of_its_permissions(world: World, ann: Client, verb: 
     make_room(world, verb)
     limit(world, **{need.access: all_but(name)})
     kind = "queue" if need.role == "queue" else "exchange"
-    spec = spec_of(VERBS[verb])
+    spec = VERBS[verb].spec
     text = f"ACCESS_REFUSED - {need.access} access to {kind} '{name}' in vhost '/' refused for user 'ann'"
     assert attempt(ann, VERBS[verb]) == [m.ChannelClose(403, text, spec.class_id, spec.method_id)]
 

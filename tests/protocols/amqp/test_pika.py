@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leveret.protocols.amqp.codec import decode, encode
-from leveret.protocols.amqp.spec import METHODS, MethodSpec
+from leveret.protocols.amqp.methods import METHODS, MethodSpec
 from tests.protocols.amqp.strategies import BY_KIND, SHORT_TEXT, class_of
 
 # pika picks other integer types for some headers than we do: what a table may hold is tested with the tables.

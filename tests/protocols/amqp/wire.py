@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, Self, TypeVar
 
 from leveret.core.properties import Properties, content, decode_header
 from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.codec import decode, encode, spec_of
+from leveret.protocols.amqp.codec import decode, encode
 from leveret.protocols.amqp.frames import BODY, FRAME_MAX_MAX, HEADER, HEARTBEAT, METHOD, PROTOCOL_HEADER, FrameReader
 from leveret.protocols.amqp.methods import Method
 from tests.waiting import PATIENCE_S
@@ -133,7 +133,7 @@ class Client:
         """Send a method and give its answer, which must be one of those that the table names."""
         self.send(channel, method)
         answer = self.method(channel)
-        assert spec_of(answer).name in spec_of(method).replies, f"{method} was answered by {answer}"
+        assert answer.spec.name in method.spec.replies, f"{method} was answered by {answer}"
         return answer
 
     def leave(self) -> None:

@@ -11,10 +11,8 @@ from typing import Any, NamedTuple
 
 from leveret.core.errors import InvalidArgument
 from leveret.core.tables import KEY_BYTES_MAX, MalformedTable, decode_table, encode_table
-from leveret.protocols.amqp import methods
-from leveret.protocols.amqp.methods import Method
+from leveret.protocols.amqp.methods import METHODS, Method, MethodArgument, MethodSpec
 from leveret.protocols.amqp.replies import ProtocolError, Reply
-from leveret.protocols.amqp.spec import METHODS, MethodArgument, MethodSpec
 
 WIDTHS = {"octet": 1, "short": 2, "long": 4, "longlong": 8}
 BITS_MAX = 8  # in one octet
@@ -34,7 +32,6 @@ class Layout(NamedTuple):
     """One method with its steps."""
 
     spec: MethodSpec
-    kind: type[Method]
     prefix: bytes
     steps: tuple[CodecStep, ...]
 
@@ -57,18 +54,13 @@ def decode(payload: bytes) -> Method:
             raise MalformedTable("bytes after the last argument", position)
     except MalformedTable as error:
         raise ProtocolError(Reply.SYNTAX_ERROR, f"{layout.spec.name}: {error}") from error
-    return layout.kind(**values)
+    return layout.spec.kind(**values)
 
 
 def encode(method: Method) -> bytes:
     """The payload of a method frame; raises InvalidArgument for a value that does not fit."""
     layout = LAYOUT_OF[type(method)]
     return layout.prefix + b"".join(_written(method, step) for step in layout.steps)
-
-
-def spec_of(method: Method) -> MethodSpec:
-    """What the table says about a method."""
-    return LAYOUT_OF[type(method)].spec
 
 
 def _written(method: Method, step: CodecStep) -> bytes:
@@ -147,8 +139,8 @@ def _steps(arguments: tuple[MethodArgument, ...]) -> Iterator[CodecStep]:
 
 def _layout(spec: MethodSpec) -> Layout:
     prefix = spec.class_id.to_bytes(2, "big") + spec.method_id.to_bytes(2, "big")
-    return Layout(spec, getattr(methods, spec.class_name), prefix, tuple(_steps(spec.arguments)))
+    return Layout(spec, prefix, tuple(_steps(spec.arguments)))
 
 
 LAYOUTS = {layout.prefix: layout for layout in map(_layout, METHODS)}
-LAYOUT_OF = {layout.kind: layout for layout in LAYOUTS.values()}
+LAYOUT_OF = {layout.spec.kind: layout for layout in LAYOUTS.values()}
