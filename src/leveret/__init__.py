@@ -14,8 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from leveret.client.abroker import AsyncRemoteBroker, aconnect
-    from leveret.client.broker import RemoteBroker, connect
+    from leveret.client.broker import AsyncRemoteBroker, RemoteBroker, aconnect, connect
     from leveret.client.encryption import Cipher
     from leveret.client.once import AsyncOnce, Once
     from leveret.clock import ManualClock
@@ -68,8 +67,8 @@ else:
     # A name is imported when it is asked for: a command line that only sends a request needs no journal.
     ERRORS = "leveret.core.errors"
     MODULES = {
-        "AsyncRemoteBroker": "leveret.client.abroker",
-        "aconnect": "leveret.client.abroker",
+        "AsyncRemoteBroker": "leveret.client.broker",
+        "aconnect": "leveret.client.broker",
         "RemoteBroker": "leveret.client.broker",
         "connect": "leveret.client.broker",
         "Cipher": "leveret.client.encryption",

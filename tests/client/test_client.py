@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import leveret
-from leveret.client.address import address_of
 from leveret.client.queue import RECEIVE_MAX, SEND_MAX
+from leveret.client.servers import address_of
 from leveret.http_client import AnswerReader
 from tests.cluster.coordination.etcd_process import free_ports
 from tests.protocols.rest.world import RestWorld

@@ -11,9 +11,8 @@ import pytest
 
 import leveret
 from leveret.client import servers
-from leveret.client.address import address_of
-from leveret.client.pool import PooledConnection
-from leveret.client.servers import SERVERS_MAX
+from leveret.client.network import ThreadConnection
+from leveret.client.servers import SERVERS_MAX, address_of
 from tests.client.flaky import Flaky
 from tests.protocols.rest.world import RestWorld
 from tests.waiting import PATIENCE_S
@@ -152,16 +151,16 @@ def test_a_process_may_have_very_many_files_open() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, number + 1), hard))
     try:
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            link = PooledConnection(address_of(f"http://127.0.0.1:{listener.getsockname()[1]}", None, None), PATIENCE_S)
+            link = ThreadConnection(address_of(f"http://127.0.0.1:{listener.getsockname()[1]}", None, None), PATIENCE_S)
             peer, _ = listener.accept()
             copy = socket.socket(fileno=fcntl.fcntl(link._socket, fcntl.F_DUPFD_CLOEXEC, number))
-            link.close()
+            link.abort()
             link._socket = copy
             with peer:
                 assert link.fresh
                 peer.sendall(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
                 assert copy.recv(1, socket.MSG_PEEK)
                 assert not link.fresh
-            link.close()
+            link.abort()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from leveret.cli.output import cell, print_table
-from leveret.client.message import RemotePeeked
-from leveret.client.record import RemoteRecord
+from leveret.client.message import RemotePeeked, RemoteRecord
 from leveret.core.jsonable import encode
 
 COLUMNS = ("id", "sent", "deliveries", "priority", "routing_key", "body")

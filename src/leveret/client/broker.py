@@ -1,84 +1,71 @@
-"""A server as its clients see it: leveret.connect()."""
+"""A server as its clients see it: leveret.connect(), and leveret.aconnect() for asyncio."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from functools import partial
-from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Generic, TypeVar, Unpack
 from weakref import WeakSet
 
 from leveret.client import calls, stream_calls
-from leveret.client.calls import ClientCall, Row
-from leveret.client.exchange import RemoteExchange
-from leveret.client.pool import AnswerLost, Pool
-from leveret.client.queue import RemoteQueue
-from leveret.client.retry import Again
-from leveret.client.stream import RemoteStream
-from leveret.client.target import URL, ClientOptions, ClientTarget
+from leveret.client.calls import ClientCall
+from leveret.client.exchange import AsyncRemoteExchange, ExchangeVerbs, RemoteExchange
+from leveret.client.network import TaskNetwork, ThreadNetwork
+from leveret.client.queue import AsyncRemoteQueue, QueueVerbs, RemoteQueue
+from leveret.client.session import ClientOptions, Session
+from leveret.client.stream import AsyncRemoteStream, RemoteStream, StreamVerbs
+from leveret.client.verbs import AsynchronousBlock, Closable, ThreadedBlock, finish, verb
 from leveret.clock import SystemClock
-from leveret.core.errors import BrokerClosed, ExchangeNotFound
+from leveret.core.errors import ExchangeNotFound
 from leveret.embedded.worker import Worker
 
+URL = "http://127.0.0.1:15672"
+
 T = TypeVar("T")
+Q = TypeVar("Q", bound=QueueVerbs[Any])
+S = TypeVar("S", bound=StreamVerbs[Any, Any])
+E = TypeVar("E", bound=ExchangeVerbs)
 
 
-class RemoteBroker:
-    """A broker on a server, from leveret.connect(); safe to use from any number of threads.
+class BrokerVerbs(Closable, Generic[Q, S, E]):
+    """What both clients do with a broker."""
 
-    The verbs are those of leveret.Broker and its queues. A request whose answer is lost is sent again, with an
-    Idempotency-Key if it sends a message, so that it is never there twice.
-    """
+    _queue: Callable[..., Q]
+    _stream: Callable[..., S]
+    _exchange: Callable[..., E]
 
-    def __init__(self, target: ClientTarget) -> None:
+    def __init__(self, session: Session) -> None:
         self.clock = SystemClock()
-        self.running: WeakSet[Worker] = WeakSet()
-        self._target = target
-        self._pool = Pool(target.servers)
-        self.new_key = target.new_key
-        self._closed = threading.Event()
+        self.session = session
 
-    def run(self, call: ClientCall[T]) -> T:
-        """Ask until there is an answer, or no hope."""
-        request, attempts = partial(self._target.request, call), self._target.attempts()
-        while True:
-            if self._closed.is_set():
-                raise BrokerClosed("the client was closed: open it again with leveret.connect()")
-            try:
-                timeout_s = self._target.timeout_s + call.wait_s
-                answer = self._pool.ask(request, timeout_s, call.wait_s > 0, call.again)
-            except AnswerLost as lost:
-                delay_s = attempts.lost(call, lost.sent, lost.reason)
-            else:
-                found = attempts.answered(call, answer)
-                if not isinstance(found, Again):
-                    return found
-                delay_s = found.delay_s
-            self._closed.wait(delay_s)
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.session.servers!r}>"
 
-    def queue(
+    @verb
+    async def queue(
         self,
+        /,
         name: str,
         *,
         declare: bool = True,
         durable: bool = True,
         arguments: Mapping[str, Any] | None = None,
         **options: Any,
-    ) -> RemoteQueue:
+    ) -> Q:
         """The queue of that name, made if need be; options that contradict an existing one are refused.
 
         declare=False asks nothing: for those who may only send or receive.
         """
-        row = self.run(calls.declare(name, durable, arguments, options)) if declare else None
-        return RemoteQueue(self, name, row)
+        row = await self.session.ask(calls.declare(name, durable, arguments, options)) if declare else None
+        return self._queue(self, name, row)
 
-    def queues(self) -> list[RemoteQueue]:
+    @verb
+    async def queues(self) -> list[Q]:
         """Every queue that one may use, by name."""
-        return [RemoteQueue(self, row["name"], row) for row in self._all(calls.list_queues)]
+        return [self._queue(self, row["name"], row) async for row in self.session.rows(calls.list_queues)]
 
-    def stream(
+    @verb
+    async def stream(
         self,
         name: str,
         *,
@@ -87,60 +74,80 @@ class RemoteBroker:
         max_age: str | float | timedelta | None = None,
         max_bytes: int | None = None,
         segment_bytes: int | None = None,
-    ) -> RemoteStream:
+    ) -> S:
         """The stream of that name, made if need be; options that contradict an existing one are refused.
 
         declare=False asks nothing: for those who may only send or read.
         """
-        called = stream_calls.declare(name, partitions, max_age, max_bytes, segment_bytes)
-        return RemoteStream(self, name, self.run(called) if declare else None)
+        call = stream_calls.declare(name, partitions, max_age, max_bytes, segment_bytes)
+        return self._stream(self, name, await self.session.ask(call) if declare else None)
 
-    def streams(self) -> list[RemoteStream]:
+    @verb
+    async def streams(self) -> list[S]:
         """Every stream that one may use, by name."""
-        return [RemoteStream(self, row["name"], row) for row in self._all(stream_calls.list_streams)]
+        return [self._stream(self, row["name"], row) async for row in self.session.rows(stream_calls.list_streams)]
 
-    def _all(self, page: Callable[[str], ClientCall[tuple[list[Row], str | None]]]) -> Iterator[Row]:
-        """The rows of all pages of a list."""
-        after: str | None = ""
-        while after is not None:
-            rows, after = self.run(page(after))
-            yield from rows
-
-    def exchange(self, name: str, type: str | None = None, **options: Any) -> RemoteExchange:
+    @verb
+    async def exchange(self, /, name: str, type: str | None = None, **options: Any) -> E:
         """The exchange of that name, made if need be (direct unless told otherwise)."""
         if type is None:
             try:
-                self.run(calls.describe_exchange(name))
-                return RemoteExchange(self, name)
+                await self.session.ask(calls.describe_exchange(name))
+                return self._exchange(self, name)
             except ExchangeNotFound:
                 type = "direct"
-        self.run(calls.declare_exchange(name, {"type": type, **options}))
-        return RemoteExchange(self, name)
+        await self.session.ask(calls.declare_exchange(name, {"type": type, **options}))
+        return self._exchange(self, name)
 
-    def rest(self, seconds: float) -> None:
+    @verb
+    async def rest(self, seconds: float) -> None:
         """Do nothing for a while, or until the client is closed."""
-        self._closed.wait(seconds)
+        await self.session.rest(seconds)
 
-    def flush(self) -> None:
+    @verb
+    async def flush(self) -> None:
         """Everything that was answered is durable already; here because the embedded broker has it."""
 
-    def close(self) -> None:
-        """Let workers finish, then close the connections; once more is no error."""
+    async def _close(self) -> None:
+        await self.session.close()
+
+
+class RemoteBroker(BrokerVerbs[RemoteQueue, RemoteStream, RemoteExchange], ThreadedBlock):
+    """A broker on a server, from leveret.connect(); safe to use from any number of threads.
+
+    The verbs are those of leveret.Broker and its queues. A request whose answer is lost is sent again, with an
+    Idempotency-Key if it sends a message, so that it is never there twice.
+    """
+
+    _queue = RemoteQueue
+    _stream = RemoteStream
+    _exchange = RemoteExchange
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self.running: WeakSet[Worker] = WeakSet()
+
+    def run(self, call: ClientCall[T]) -> T:
+        """Ask until there is an answer, or no hope."""
+        return finish(self.session.ask(call))
+
+    async def _close(self) -> None:
+        """Let workers finish, then close the connections."""
         for worker in list(self.running):
             worker.stop()
-        self._closed.set()
-        self._pool.close()
+        await super()._close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+class AsyncRemoteBroker(BrokerVerbs[AsyncRemoteQueue, AsyncRemoteStream, AsyncRemoteExchange], AsynchronousBlock):
+    """A broker on a server, from leveret.aconnect(), for the tasks of one loop. See leveret.RemoteBroker."""
 
-    def __repr__(self) -> str:
-        return f"<RemoteBroker {self._target.servers!r}>"
+    _queue = AsyncRemoteQueue
+    _stream = AsyncRemoteStream
+    _exchange = AsyncRemoteExchange
+
+    async def run(self, call: ClientCall[T]) -> T:
+        """Ask until there is an answer, or no hope."""
+        return await self.session.ask(call)
 
 
 def connect(url: str = URL, **options: Unpack[ClientOptions]) -> RemoteBroker:
@@ -152,4 +159,9 @@ def connect(url: str = URL, **options: Unpack[ClientOptions]) -> RemoteBroker:
     host, "/" unless told otherwise; with `idempotent=False` messages carry no key, and one whose fate is unknown raises
     Unreachable instead of being sent again.
     """
-    return RemoteBroker(ClientTarget(url, **options))
+    return RemoteBroker(Session(ThreadNetwork(), url, **options))
+
+
+def aconnect(url: str = URL, **options: Unpack[ClientOptions]) -> AsyncRemoteBroker:
+    """The same as connect, for asyncio: `async with leveret.aconnect(url) as broker`, then the same verbs, awaited."""
+    return AsyncRemoteBroker(Session(TaskNetwork(), url, **options))

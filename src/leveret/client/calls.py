@@ -33,6 +33,8 @@ ANY_ID = "-"
 
 T_co = TypeVar("T_co", covariant=True)
 Row = Mapping[str, Any]
+Page = tuple[list[Row], str | None]
+"""Rows of a list, and where the next page begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,21 @@ def nothing(answer: Answer) -> None:
 def path_of(*parts: str) -> str:
     """A path made of names, whatever is in them."""
     return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+def row_of(answer: Answer) -> Row:
+    """The answer is an object."""
+    return dict(answer.json())
+
+
+def page_of(name: str) -> Callable[[Answer], Page]:
+    """The answer is a page of a list."""
+
+    def read(answer: Answer) -> Page:
+        found = answer.json()
+        return found[name], found["next"]
+
+    return read
 
 
 def _whole(name: str) -> Callable[[Answer], int]:
@@ -186,22 +203,17 @@ def declare(
 ) -> ClientCall[Row]:
     """Make a queue as the embedded broker would: without what REST gives by default."""
     body = {"durable": durable, "arguments": encode(arguments or {}), **options}
-    return ClientCall("PUT", f"{path_of('queues', name)}?defaults=none", lambda answer: dict(answer.json()), body)
+    return ClientCall("PUT", f"{path_of('queues', name)}?defaults=none", row_of, body)
 
 
 def describe(name: str) -> ClientCall[Row]:
     """Look at a queue."""
-    return ClientCall("GET", path_of("queues", name), lambda answer: dict(answer.json()))
+    return ClientCall("GET", path_of("queues", name), row_of)
 
 
-def list_queues(after: str) -> ClientCall[tuple[list[Row], str | None]]:
+def list_queues(after: str) -> ClientCall[Page]:
     """One page of queues, and where the next one begins."""
-
-    def read(answer: Answer) -> tuple[list[Row], str | None]:
-        found = answer.json()
-        return found["queues"], found["next"]
-
-    return ClientCall("GET", f"/queues?{urlencode({'after': after, 'limit': 1000})}", read)
+    return ClientCall("GET", f"/queues?{urlencode({'after': after, 'limit': 1000})}", page_of("queues"))
 
 
 def stats(queue: str) -> ClientCall[QueueStats]:
@@ -285,7 +297,7 @@ def declare_exchange(name: str, options: Mapping[str, Any]) -> ClientCall[None]:
 
 def describe_exchange(name: str) -> ClientCall[Row]:
     """Look at an exchange."""
-    return ClientCall("GET", path_of("exchanges", name), lambda answer: dict(answer.json()))
+    return ClientCall("GET", path_of("exchanges", name), row_of)
 
 
 def publish(exchange: str, routing_key: str, message: Outgoing, key: str | None) -> ClientCall[str | None]:

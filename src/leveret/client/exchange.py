@@ -1,4 +1,4 @@
-"""Exchanges on a server, for threads and for asyncio."""
+"""Exchanges on a server."""
 
 from __future__ import annotations
 
@@ -7,67 +7,53 @@ from typing import TYPE_CHECKING, Any
 
 from leveret.client import calls
 from leveret.client.calls import ClientCall
+from leveret.client.session import Remote
+from leveret.client.verbs import Asynchronous, Threaded, verb
 from leveret.embedded.outgoing import Outgoing
 
 if TYPE_CHECKING:
-    from leveret.client.abroker import AsyncRemoteBroker
-    from leveret.client.broker import RemoteBroker
+    from leveret.client.broker import AsyncRemoteBroker, RemoteBroker
 
 Arguments = Mapping[str, Any] | None
 
 
-class RemoteExchange:
-    """One exchange, from broker.exchange(). See leveret.Exchange."""
+class ExchangeVerbs(Remote):
+    """What both clients do with an exchange."""
 
-    def __init__(self, broker: RemoteBroker, name: str) -> None:
-        self.broker = broker
-        self.name = name
-
-    def publish(self, routing_key: str, body: Any, **options: Any) -> str | None:
+    @verb
+    async def publish(self, /, routing_key: str, body: Any, **options: Any) -> str | None:
         """Publish a message with the options of queue.send; give its id once it is durable, None without a route."""
-        key = self.broker.new_key()
-        return self.broker.run(calls.publish(self.name, routing_key, Outgoing(body, **options), key))
+        key = self.broker.session.new_key()
+        return await self._ask(calls.publish(self.name, routing_key, Outgoing(body, **options), key))
 
-    def bind(self, to: Any, key: str = "", arguments: Arguments = None) -> None:
-        """Hand messages with a matching routing key to a queue (by name too) or to another exchange."""
-        self.broker.run(_binding(self.name, to, key, arguments, True))
-
-    def unbind(self, to: Any, key: str = "", arguments: Arguments = None) -> None:
-        """Remove a binding; a missing one is no error."""
-        self.broker.run(_binding(self.name, to, key, arguments, False))
-
-    def delete(self, *, if_unused: bool = False) -> None:
-        """Delete the exchange and its bindings."""
-        self.broker.run(calls.delete_exchange(self.name, if_unused))
-
-
-class AsyncRemoteExchange:
-    """The same for asyncio."""
-
-    def __init__(self, broker: AsyncRemoteBroker, name: str) -> None:
-        self.broker = broker
-        self.name = name
-
-    async def publish(self, routing_key: str, body: Any, **options: Any) -> str | None:
-        """Publish a message with the options of queue.send; give its id once it is durable, None without a route."""
-        key = self.broker.new_key()
-        return await self.broker.run(calls.publish(self.name, routing_key, Outgoing(body, **options), key))
-
+    @verb
     async def bind(self, to: Any, key: str = "", arguments: Arguments = None) -> None:
         """Hand messages with a matching routing key to a queue (by name too) or to another exchange."""
-        await self.broker.run(_binding(self.name, to, key, arguments, True))
+        await self._ask(self._binding(to, key, arguments, True))
 
+    @verb
     async def unbind(self, to: Any, key: str = "", arguments: Arguments = None) -> None:
         """Remove a binding; a missing one is no error."""
-        await self.broker.run(_binding(self.name, to, key, arguments, False))
+        await self._ask(self._binding(to, key, arguments, False))
 
+    def _binding(self, to: Any, key: str, arguments: Arguments, bound: bool) -> ClientCall[None]:
+        kind = "exchange" if isinstance(to, ExchangeVerbs) else "queue"
+        name = to if isinstance(to, str) else to.name
+        return calls.bind(self.name, name, kind, key, arguments, bound)
+
+    @verb
     async def delete(self, *, if_unused: bool = False) -> None:
         """Delete the exchange and its bindings."""
-        await self.broker.run(calls.delete_exchange(self.name, if_unused))
+        await self._ask(calls.delete_exchange(self.name, if_unused))
 
 
-def _binding(exchange: str, to: Any, key: str, arguments: Arguments, bound: bool) -> ClientCall[None]:
-    """A binding to a queue or exchange, or to the queue of a name."""
-    kind = "exchange" if isinstance(to, RemoteExchange | AsyncRemoteExchange) else "queue"
-    name = to if isinstance(to, str) else to.name
-    return calls.bind(exchange, name, kind, key, arguments, bound)
+class RemoteExchange(ExchangeVerbs, Threaded):
+    """One exchange, from broker.exchange(). See leveret.Exchange."""
+
+    broker: RemoteBroker
+
+
+class AsyncRemoteExchange(ExchangeVerbs, Asynchronous):
+    """The same for asyncio."""
+
+    broker: AsyncRemoteBroker

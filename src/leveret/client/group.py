@@ -1,89 +1,248 @@
-"""A consumer group on a server: the verbs of the embedded one."""
+"""A consumer group on a server: the verbs of the embedded one, and a member that looks after itself."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 from leveret.client import stream_calls as calls
 from leveret.client.calls import Row
-from leveret.client.group_consumer import RemoteGroupConsumer
-from leveret.client.member import RemoteMember
+from leveret.client.message import RemoteRecord
+from leveret.client.session import HasSession, Remote
+from leveret.client.verbs import (
+    Asynchronous,
+    AsynchronousBlock,
+    Closable,
+    Threaded,
+    ThreadedBlock,
+    attribute,
+    drain,
+    finish,
+    verb,
+)
+from leveret.clock import SystemClock
+from leveret.core.errors import BrokerClosed, NotFound, StaleGeneration
 from leveret.core.membership import Assignment
 from leveret.embedded.group import SESSION_S
+from leveret.embedded.reading import READ_RECORDS
 
 if TYPE_CHECKING:
-    from leveret.client.broker import RemoteBroker
+    from leveret.client.broker import AsyncRemoteBroker, RemoteBroker
+
+SIGNS_PER_SESSION = 3
+"""How often a member that waits gives a sign of life within its session."""
+WAIT_S_MAX = 60  # of one request, as the server has it
+REST_S = 1.0  # of a member without partitions, before it asks again: it takes over soon when another goes
 
 
-class RemoteGroup:
-    """One group of readers, from stream.group(). See leveret.Group."""
+class ConsumerVerbs(Closable):
+    """What both clients do as a member that joins, reads its share and joins again after changes."""
 
-    def __init__(self, broker: RemoteBroker, stream: str, name: str) -> None:
-        self.name = name
-        self._broker = broker
-        self._stream = stream
+    def __init__(self, group: GroupVerbs, member: str | None, session_s: float) -> None:
+        self.member = member or f"member-{secrets.token_hex(8)}"
+        self._names = group.stream, group.name, self.member
+        self._session = group.broker.session
+        self._ask = self._session.ask
+        self._session_s = session_s
+        self._clock = SystemClock()
+        self._assignment = Assignment(0, ())
+        self._done: dict[int, int] = {}
+        """What to commit: the offset after the last record that was given, by partition."""
+        self._offsets: dict[int, int] = {}
+        """Where to read on; the partition that was read last is last."""
+
+    @property
+    def partitions(self) -> tuple[int, ...]:
+        """What it reads now."""
+        return self._assignment.partitions
+
+    @verb
+    async def poll(self, max_records: int = READ_RECORDS, *, wait: float = 0) -> list[RemoteRecord]:
+        """The next records of its partitions; when there are none yet, wait up to `wait` seconds.
+
+        When the group has changed, what was not committed comes again, here or at another member.
+        """
+        return [self._give(record) for record in await self._fetch(max_records, wait)]
+
+    @verb
+    async def commit(self) -> bool:
+        """Note durably that all that it gave is done; False when the group has changed: then it is not noted."""
+        try:
+            if self._done:
+                await self._ask(calls.commit(*self._names, self._assignment.generation, self._done))
+        except StaleGeneration:
+            await self._join()
+            return False
+        self._done = {}
+        return True
+
+    async def _records(self) -> AsyncGenerator[RemoteRecord, None]:
+        """Record after record, for as long as the client is open."""
+        with suppress(BrokerClosed):
+            while True:
+                found = await self._fetch(READ_RECORDS, self._session_s)
+                assignment = self._assignment
+                for record in found:
+                    if self._assignment is not assignment:
+                        break  # what is left was read under an assignment that has ended
+                    yield self._give(record)
+
+    def _give(self, record: RemoteRecord) -> RemoteRecord:
+        """Count a record as done with the next commit."""
+        self._done[record.partition] = record.offset + 1
+        return record
+
+    async def _fetch(self, max_records: int, wait: float) -> list[RemoteRecord]:
+        """Read, waiting if need be; join again when the group has changed."""
+        until_ms = self._clock.now_ms() + round(wait * 1000)
+        while True:
+            left_s = (until_ms - self._clock.now_ms()) / 1000
+            try:
+                found = await self._poll(max_records, left_s)
+            except StaleGeneration:
+                await self._join()
+                continue
+            if found or left_s <= 0:
+                return found
+            if not self.partitions:
+                await self._session.rest(min(left_s, REST_S, self._session_s / SIGNS_PER_SESSION))
+
+    async def _poll(self, max_records: int, wait_s: float) -> list[RemoteRecord]:
+        """Read what comes next, and give a sign of life; the wait may be shorter than was asked for."""
+        wait_s = max(0, min(wait_s, self._session_s / SIGNS_PER_SESSION, WAIT_S_MAX))
+        call = calls.poll(*self._names, self._assignment.generation, self._offsets, max_records, wait_s)
+        polled = await self._ask(call)
+        for partition in dict.fromkeys(record.partition for record in polled.records):
+            del self._offsets[partition]  # those that gave none come first the next time
+        self._offsets |= polled.offsets
+        return polled.records
+
+    async def _join(self) -> None:
+        """Learn what to read, and begin where the group is; what was not committed comes again."""
+        joined = await self._ask(calls.join(*self._names, self._session_s))
+        self._assignment, self._offsets, self._done = joined.assignment, joined.offsets, {}
+
+    async def _close(self) -> None:
+        """Leave the group; what was not committed is read again by others."""
+        with suppress(BrokerClosed, NotFound):
+            await self._ask(calls.leave(*self._names))
+
+
+class RemoteGroupConsumer(ConsumerVerbs, ThreadedBlock):
+    """One reader, from group.consumer(); for one thread at a time. See leveret.GroupConsumer."""
+
+    def __init__(self, group: RemoteGroup, member: str | None, session_s: float) -> None:
+        super().__init__(group, member, session_s)
+        finish(self._join())
+
+    def __iter__(self) -> Iterator[RemoteRecord]:
+        return drain(self._records())
+
+
+class AsyncRemoteGroupConsumer(ConsumerVerbs, AsynchronousBlock):
+    """The same for one task at a time: `async with group.consumer() as consumer`."""
+
+    async def __aenter__(self) -> Self:
+        await self._join()
+        return self
+
+    def __aiter__(self) -> AsyncIterator[RemoteRecord]:
+        return self._records()
+
+
+class GroupVerbs(Remote):
+    """What both clients do with a consumer group."""
+
+    def __init__(self, broker: HasSession, stream: str, name: str) -> None:
+        super().__init__(broker, name)
+        self.stream = stream
 
     def __repr__(self) -> str:
-        return f"<RemoteGroup {self.name!r} of stream {self._stream!r}>"
+        return f"<{type(self).__name__} {self.name!r} of stream {self.stream!r}>"
 
-    def _look(self) -> Row:
-        return self._broker.run(calls.describe_group(self._stream, self.name))
+    async def _look(self) -> Row:
+        return await self._ask(calls.describe_group(self.stream, self.name))
 
     # Members
 
-    def join(self, member: str, *, session: float = SESSION_S) -> Assignment:
+    @verb
+    async def join(self, member: str, *, session: float = SESSION_S) -> Assignment:
         """Come in, or learn what to read after a change; without a sign of life for `session` seconds it is out."""
-        return self._broker.run(calls.join(self._stream, self.name, member, session)).assignment
+        return (await self._ask(calls.join(self.stream, self.name, member, session))).assignment
 
-    def heartbeat(self, member: str, generation: int) -> None:
+    @verb
+    async def heartbeat(self, member: str, generation: int) -> None:
         """Give a sign of life; StaleGeneration means: join again."""
-        self._broker.run(calls.heartbeat(self._stream, self.name, member, generation))
+        await self._ask(calls.heartbeat(self.stream, self.name, member, generation))
 
-    def leave(self, member: str) -> None:
+    @verb
+    async def leave(self, member: str) -> None:
         """Go, so that others take over at once."""
-        self._broker.run(calls.leave(self._stream, self.name, member))
+        await self._ask(calls.leave(self.stream, self.name, member))
 
-    def commit(self, member: str, generation: int, offsets: Mapping[int, int]) -> None:
+    @verb
+    async def commit(self, member: str, generation: int, offsets: Mapping[int, int]) -> None:
         """Note durably which record of each partition is to be read next; StaleGeneration means: join again."""
-        self._broker.run(calls.commit(self._stream, self.name, member, generation, offsets))
-
-    def consumer(self, member: str | None = None, *, session: float = SESSION_S) -> RemoteGroupConsumer:
-        """A member that joins, reads its share and joins again after changes; close it, or use a `with` block."""
-        return RemoteGroupConsumer(self._broker, RemoteMember(self._stream, self.name, member, session))
+        await self._ask(calls.commit(self.stream, self.name, member, generation, offsets))
 
     # Looking
 
-    @property
-    def generation(self) -> int:
+    @attribute
+    async def generation(self) -> int:
         """Which one it is in: each change of its members begins another."""
-        return int(self._look()["generation"])
+        return int((await self._look())["generation"])
 
-    @property
-    def members(self) -> dict[str, tuple[int, ...]]:
+    @attribute
+    async def members(self) -> dict[str, tuple[int, ...]]:
         """Every member with its partitions."""
-        return calls.members_of(self._look())
+        return calls.members_of(await self._look())
 
-    @property
-    def committed(self) -> dict[int, int]:
+    @attribute
+    async def committed(self) -> dict[int, int]:
         """What was committed, by partition."""
-        return calls.by_partition(self._look()["offsets"])
+        return calls.by_partition((await self._look())["offsets"])
 
-    def position(self, partition: int) -> int:
+    @verb
+    async def position(self, partition: int) -> int:
         """The offset of the next record to read; the oldest one where nothing was committed, or it is gone."""
-        return calls.by_partition(self._look()["positions"])[partition]
+        return calls.by_partition((await self._look())["positions"])[partition]
 
-    def lag(self) -> dict[int, int]:
+    @verb
+    async def lag(self) -> dict[int, int]:
         """How many records of each partition are yet to be read."""
-        return calls.by_partition(self._look()["lag"])
+        return calls.by_partition((await self._look())["lag"])
 
     # Operators
 
-    def reset(self, to: Literal["earliest", "latest"] | datetime) -> dict[int, int]:
+    @verb
+    async def reset(self, to: Literal["earliest", "latest"] | datetime) -> dict[int, int]:
         """Go to the oldest record, after the newest one, or to a time; members have to join again."""
-        return self._broker.run(calls.reset(self._stream, self.name, to))
+        return await self._ask(calls.reset(self.stream, self.name, to))
 
-    def delete(self) -> None:
+    @verb
+    async def delete(self) -> None:
         """Forget the group, which must have no members."""
-        self._broker.run(calls.delete_group(self._stream, self.name))
+        await self._ask(calls.delete_group(self.stream, self.name))
+
+
+class RemoteGroup(GroupVerbs, Threaded):
+    """One group of readers, from stream.group(). See leveret.Group."""
+
+    broker: RemoteBroker
+
+    def consumer(self, member: str | None = None, *, session: float = SESSION_S) -> RemoteGroupConsumer:
+        """A member that joins, reads its share and joins again after changes; close it, or use a `with` block."""
+        return RemoteGroupConsumer(self, member, session)
+
+
+class AsyncRemoteGroup(GroupVerbs, Asynchronous):
+    """The same for asyncio; what are attributes there are verbs here."""
+
+    broker: AsyncRemoteBroker
+
+    def consumer(self, member: str | None = None, *, session: float = SESSION_S) -> AsyncRemoteGroupConsumer:
+        """A member that joins, reads its share and joins again when the group changes; for an `async with` block."""
+        return AsyncRemoteGroupConsumer(self, member, session)

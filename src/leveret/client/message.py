@@ -1,4 +1,4 @@
-"""Messages that came over HTTP: the attributes of those of the embedded broker."""
+"""Messages and records that came over HTTP: the attributes of those of the embedded broker."""
 
 from __future__ import annotations
 
@@ -9,24 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 from leveret.client import calls
 from leveret.client.calls import ATTRIBUTES, Row
+from leveret.client.verbs import Asynchronous, Threaded, verb
 from leveret.core.jsonable import decode
 from leveret.core.properties import Properties
 from leveret.runtime.bodies import decode as decode_body
 
 if TYPE_CHECKING:
-    from leveret.client.aqueue import AsyncRemoteQueue
-    from leveret.client.queue import RemoteQueue
+    from leveret.client.queue import AsyncRemoteQueue, QueueVerbs, RemoteQueue
 
 
-class RemotePeeked:
-    """A message that was looked at: it cannot be settled."""
+class RemoteContent:
+    """A body with its properties, and where it was published."""
 
     def __init__(self, row: Row) -> None:
         self._row = row
-        self.id: str = row["message_id"]
-        self.priority: int = row["priority"]
-        self.deliveries: int = row["receive_count"]
-        self.state: str = row.get("state", "leased")
+        self.exchange: str = row.get("exchange", "")
+        """The exchange that it was published to; empty when it was sent to a queue or stream."""
+        self.routing_key: str = row["routing_key"]
 
     @property
     def data(self) -> bytes:
@@ -52,33 +51,54 @@ class RemotePeeked:
     def properties(self) -> Properties:
         """The AMQP properties; the headers in them are those of your own."""
         known = {name: self._attributes.get(told) for name, told in ATTRIBUTES.items()}
-        return Properties(headers=self.headers or None, priority=self.priority or None, **known)
+        return Properties(headers=self.headers or None, priority=self._row.get("priority") or None, **known)
 
     @property
     def headers(self) -> dict[str, Any]:
-        """The headers that came with it, and x-death when it died."""
+        """The headers that came with it, and x-death when it died; empty when there are none."""
         found: dict[str, Any] = decode(self._row.get("headers", {}))
         return found
 
+
+class RemoteRecord(RemoteContent):
+    """One record of a stream: `partition` and `offset` say where it is. See leveret.StreamRecord."""
+
+    def __init__(self, row: Row) -> None:
+        super().__init__(row)
+        self.partition: int = row["partition"]
+        self.offset: int = row["offset"]
+        self.key: str | None = row.get("key")
+        self.filter: str | None = row.get("filter")
+        self.producer: str | None = row.get("producer")
+        self.sequence: int | None = row.get("sequence")
+
+    def __repr__(self) -> str:
+        return f"<RemoteRecord {self.offset} of partition {self.partition}>"
+
     @property
-    def group(self) -> str | None:
+    def timestamp(self) -> datetime:
+        """When it was appended."""
+        return datetime.fromisoformat(self._row["timestamp"])
+
+    @property
+    def timestamp_ms(self) -> int:
+        """The same in milliseconds since 1970."""
+        return round(self.timestamp.timestamp() * 1000)
+
+
+class RemotePeeked(RemoteContent):
+    """A message that was looked at: it cannot be settled."""
+
+    def __init__(self, row: Row) -> None:
+        super().__init__(row)
+        self.id: str = row["message_id"]
+        self.priority: int = row["priority"]
+        self.deliveries: int = row["receive_count"]
+        self.state: str = row.get("state", "leased")
+        self.group: str | None = row.get("group_id")
         """The group that it is ordered in."""
-        return self._row.get("group_id")
-
-    @property
-    def dedup_id(self) -> str | None:
+        self.dedup_id: str | None = row.get("idempotency_key")
         """What it was de-duplicated by."""
-        return self._row.get("idempotency_key")
-
-    @property
-    def exchange(self) -> str:
-        """The exchange that it was published to; empty when it was sent to the queue."""
-        return str(self._row.get("exchange", ""))
-
-    @property
-    def routing_key(self) -> str:
-        """The routing key that it was published with."""
-        return str(self._row["routing_key"])
 
     @property
     def enqueued_at(self) -> datetime:
@@ -94,13 +114,15 @@ class RemotePeeked:
         return f"<{type(self).__name__} {self.id}, delivered {self.deliveries} times>"
 
 
-class RemoteTaken(RemotePeeked):
-    """What is known of a message that was taken."""
+class MessageVerbs(RemotePeeked):
+    """What both clients do with a message that was taken."""
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, source: QueueVerbs[Any], row: Row) -> None:
         super().__init__(row)
+        self.source = source
         self.receipt: str = row["receipt_handle"]
         self.visible_until = time_of(row["visible_until"])
+        self._ask = source.broker.session.ask
 
     @property
     def redelivered(self) -> bool:
@@ -112,61 +134,41 @@ class RemoteTaken(RemotePeeked):
         """When it was handed out."""
         return datetime.fromisoformat(self._row["received_at"])
 
-
-class RemoteMessage(RemoteTaken):
-    """A message that was taken: say what becomes of it before its visibility timeout ends. See leveret.Message."""
-
-    def __init__(self, source: RemoteQueue, row: Row) -> None:
-        super().__init__(row)
-        self.source = source
-
-    def ack(self) -> None:
-        """Done: it is not delivered again."""
-        self.source.broker.run(calls.ack(self.source.name, self.id, self.receipt, self.visible_until))
-        self.visible_until = None
-
-    def nack(self, delay: float | None = None) -> None:
-        """Give it back, to come again after `delay` seconds or the backoff of its queue."""
-        self.source.broker.run(calls.nack(self.source.name, self.id, self.receipt, delay, self.visible_until))
-        self.visible_until = None
-
-    def extend(self, seconds: float) -> None:
-        """Keep it for so many seconds from now on."""
-        told = self.source.broker.run(calls.extend(self.source.name, self.id, self.receipt, seconds))
-        self.visible_until = time_of(told)
-
-    def reject(self) -> None:
-        """Never again: it becomes a dead letter."""
-        self.source.broker.run(calls.reject(self.source.name, self.id, self.receipt, self.visible_until))
-        self.visible_until = None
-
-
-class AsyncRemoteMessage(RemoteTaken):
-    """The same for asyncio."""
-
-    def __init__(self, source: AsyncRemoteQueue, row: Row) -> None:
-        super().__init__(row)
-        self.source = source
-
+    @verb
     async def ack(self) -> None:
         """Done: it is not delivered again."""
-        await self.source.broker.run(calls.ack(self.source.name, self.id, self.receipt, self.visible_until))
+        await self._ask(calls.ack(self.source.name, self.id, self.receipt, self.visible_until))
         self.visible_until = None
 
+    @verb
     async def nack(self, delay: float | None = None) -> None:
         """Give it back, to come again after `delay` seconds or the backoff of its queue."""
-        await self.source.broker.run(calls.nack(self.source.name, self.id, self.receipt, delay, self.visible_until))
+        await self._ask(calls.nack(self.source.name, self.id, self.receipt, delay, self.visible_until))
         self.visible_until = None
 
+    @verb
     async def extend(self, seconds: float) -> None:
         """Keep it for so many seconds from now on."""
-        told = await self.source.broker.run(calls.extend(self.source.name, self.id, self.receipt, seconds))
+        told = await self._ask(calls.extend(self.source.name, self.id, self.receipt, seconds))
         self.visible_until = time_of(told)
 
+    @verb
     async def reject(self) -> None:
         """Never again: it becomes a dead letter."""
-        await self.source.broker.run(calls.reject(self.source.name, self.id, self.receipt, self.visible_until))
+        await self._ask(calls.reject(self.source.name, self.id, self.receipt, self.visible_until))
         self.visible_until = None
+
+
+class RemoteMessage(MessageVerbs, Threaded):
+    """A message that was taken: say what becomes of it before its visibility timeout ends. See leveret.Message."""
+
+    source: RemoteQueue
+
+
+class AsyncRemoteMessage(MessageVerbs, Asynchronous):
+    """The same for asyncio."""
+
+    source: AsyncRemoteQueue
 
 
 def time_of(text: str | None) -> datetime | None:

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leveret.client import calls
 from leveret.client.calls import ANY_ID, Row
-from leveret.client.message import RemoteMessage, RemotePeeked, time_of
-from leveret.client.processed import RemoteProcessed
+from leveret.client.message import AsyncRemoteMessage, MessageVerbs, RemoteMessage, RemotePeeked, time_of
+from leveret.client.session import HasSession, Remote
+from leveret.client.verbs import Asynchronous, Threaded, attribute, drain, finish, verb
 from leveret.clock import Clock
 from leveret.core.errors import BrokerClosed, InvalidReceipt, MessageNotFound, Unreachable
+from leveret.core.names import PROCESSED_SUFFIX
 from leveret.embedded.outgoing import Outgoing
+from leveret.embedded.processed import WINDOW_S
 from leveret.embedded.worker import Handler, Worker
 from leveret.runtime.redrive import RedriveResult
 from leveret.runtime.stats import QueueStats
 from leveret.runtime.waiters import ThreadWaiter
 
 if TYPE_CHECKING:
-    from leveret.client.broker import RemoteBroker
+    from leveret.client.broker import AsyncRemoteBroker, RemoteBroker
 
 SEND_MAX = 1_000  # messages of one request, as the server has it
 RECEIVE_MAX = 100
@@ -29,182 +32,189 @@ WAIT_S_MAX = 60
 WORKER_WAIT_S = 2.0  # of one request of a worker: so long it takes to stop one that has nothing to do
 WORKER_REST_MS = 1_000  # after a server was not there
 
+M = TypeVar("M", bound=MessageVerbs)
 _log = logging.getLogger("leveret.client")
 
 
-class RemoteQueue:
-    """One queue, from broker.queue(): send and receive messages, or let a worker do it. See leveret.Queue."""
+class QueueVerbs(Remote, Generic[M]):
+    """What both clients do with a queue."""
 
-    def __init__(self, broker: RemoteBroker, name: str, row: Row | None = None) -> None:
-        self.broker = broker
-        self.name = name
+    _message: Callable[[Any, Row], M]
+
+    def __init__(self, broker: HasSession, name: str, row: Row | None = None) -> None:
+        super().__init__(broker, name)
         self._row = row
 
-    @property
-    def _known(self) -> Row:
+    async def _known(self) -> Row:
         """What the server says about it; asked for once."""
         if self._row is None:
-            self._row = self.broker.run(calls.describe(self.name))
+            self._row = await self._ask(calls.describe(self.name))
         return self._row
 
-    @property
-    def durable(self) -> bool:
+    @attribute
+    async def durable(self) -> bool:
         """Whether it survives a restart."""
-        return bool(self._known["durable"])
+        return bool((await self._known())["durable"])
 
-    @property
-    def arguments(self) -> dict[str, Any]:
+    @attribute
+    async def arguments(self) -> dict[str, Any]:
         """What it was declared with, as AMQP clients know it."""
-        return calls.decoded_arguments(self._known)
+        return calls.decoded_arguments(await self._known())
 
-    @property
-    def display_name(self) -> str | None:
+    @attribute
+    async def display_name(self) -> str | None:
         """What people call it, if that is not its name."""
-        found: str | None = self._known["display_name"]
+        found: str | None = (await self._known())["display_name"]
         return found
 
-    @property
-    def created_at(self) -> datetime | None:
+    @attribute
+    async def created_at(self) -> datetime | None:
         """When it was declared first; None if a version of Leveret did that which did not note it."""
-        return time_of(self._known["created_at"])
+        return time_of((await self._known())["created_at"])
 
-    @property
-    def lease_ms(self) -> int:
+    @attribute
+    async def lease_ms(self) -> int:
         """How long a message is taken for; 0: for ever."""
-        return round(1000 * (self._known["visibility_timeout"] or 0))
-
-    def __repr__(self) -> str:
-        return f"<RemoteQueue {self.name!r}>"
+        return round(1000 * ((await self._known())["visibility_timeout"] or 0))
 
     # Sending
 
-    def send(self, body: Any, **options: Any) -> str:
+    @verb
+    async def send(self, /, body: Any, **options: Any) -> str:
         """Put a message into the queue; give its id once it is durable. Options: those of leveret.Queue.send."""
-        return self.broker.run(calls.send(self.name, Outgoing(body, **options), self.broker.new_key()))
+        return await self._ask(calls.send(self.name, Outgoing(body, **options), self.broker.session.new_key()))
 
-    def send_many(self, bodies: Iterable[Any], **options: Any) -> list[str | None]:
+    @verb
+    async def send_many(self, /, bodies: Iterable[Any], **options: Any) -> list[str | None]:
         """Send many messages, each thousand in one commit; an `Outgoing` among them has options of its own."""
+        messages = [body if isinstance(body, Outgoing) else Outgoing(body, **options) for body in bodies]
         sent: list[str | None] = []
-        for batch in batches(outgoing_of(bodies, options), SEND_MAX):
-            sent += self.broker.run(calls.send_many(self.name, batch, self.broker.new_key()))
+        for batch in batches(messages, SEND_MAX):
+            sent += await self._ask(calls.send_many(self.name, batch, self.broker.session.new_key()))
         return sent
 
     # Receiving
 
-    def receive(
-        self, count: int = 1, wait: float = 0, *, visibility_timeout: float | None = None
-    ) -> list[RemoteMessage]:
+    @verb
+    async def receive(self, count: int = 1, wait: float = 0, *, visibility_timeout: float | None = None) -> list[M]:
         """Take up to `count` messages; when there is none, wait up to `wait` seconds for the first."""
-        found = self._receive(count, min(wait, WAIT_S_MAX), visibility_timeout)
-        while not found and wait > WAIT_S_MAX:
-            wait -= WAIT_S_MAX
-            found = self._receive(count, min(wait, WAIT_S_MAX), visibility_timeout)
+        found: list[M] = []
+        for wait_s in waits(wait):
+            found = await self._receive(count, wait_s, visibility_timeout)
+            if found:
+                break
         while len(found) < count and len(found) % RECEIVE_MAX == 0 and found:
-            more = self._receive(count - len(found), 0, visibility_timeout)
+            more = await self._receive(count - len(found), 0, visibility_timeout)
             if not more:
                 break
             found += more
         return found
 
-    def _receive(self, count: int, wait_s: float, lease_s: float | None) -> list[RemoteMessage]:
-        rows = self.broker.run(calls.receive(self.name, min(count, RECEIVE_MAX), wait_s, lease_s))
-        return [RemoteMessage(self, row) for row in rows]
+    async def _receive(self, count: int, wait_s: float, lease_s: float | None) -> list[M]:
+        rows = await self._ask(calls.receive(self.name, min(count, RECEIVE_MAX), wait_s, lease_s))
+        return [self._message(self, row) for row in rows]
 
-    def take_waiting(self, waiter: ThreadWaiter) -> list[RemoteMessage]:
-        """Take one message, however long it takes to come, over restarts of the server; nothing when stopped."""
-        while not waiter.stopped:
-            try:
-                found = self._receive(1, WORKER_WAIT_S, None)
-            except Unreachable as error:
-                _log.warning("queue %r cannot be reached: %s", self.name, error)
-                self.clock.wait(waiter.gate, self.clock.now_ms() + WORKER_REST_MS)
-            else:
-                if found:
-                    return found
-        return []
-
-    def __iter__(self) -> Iterator[RemoteMessage]:
-        """Take message after message, for as long as the client is open."""
+    async def _messages(self) -> AsyncGenerator[M, None]:
+        """Message after message, for as long as the client is open."""
         try:
             while True:
-                yield from self.receive(1, WAIT_S_MAX)
+                for message in await self._receive(1, WAIT_S_MAX, None):
+                    yield message
         except BrokerClosed:
             return
 
     # Settling
 
-    def ack(self, receipt: str) -> None:
+    @verb
+    async def ack(self, receipt: str) -> None:
         """Done with the message of a receipt."""
-        self.broker.run(calls.ack(self.name, ANY_ID, receipt))
+        await self._ask(calls.ack(self.name, ANY_ID, receipt))
 
-    def nack(self, receipt: str, delay: float | None = None) -> None:
+    @verb
+    async def nack(self, receipt: str, delay: float | None = None) -> None:
         """Give the message of a receipt back, for after `delay` seconds or the backoff of the queue."""
-        self.broker.run(calls.nack(self.name, ANY_ID, receipt, delay))
+        await self._ask(calls.nack(self.name, ANY_ID, receipt, delay))
 
-    def extend(self, receipt: str, seconds: float) -> None:
+    @verb
+    async def extend(self, receipt: str, seconds: float) -> None:
         """Keep the message of a receipt for so many seconds from now on."""
-        self.broker.run(calls.extend(self.name, ANY_ID, receipt, seconds))
+        await self._ask(calls.extend(self.name, ANY_ID, receipt, seconds))
 
-    def reject(self, receipt: str) -> None:
+    @verb
+    async def reject(self, receipt: str) -> None:
         """Make the message of a receipt a dead letter."""
-        self.broker.run(calls.reject(self.name, ANY_ID, receipt))
+        await self._ask(calls.reject(self.name, ANY_ID, receipt))
 
-    def ack_many(self, messages: Iterable[RemoteMessage]) -> None:
+    @verb
+    async def ack_many(self, messages: Iterable[M]) -> None:
         """Done with all these messages; those whose lease had ended are named by InvalidReceipt after the others."""
         batch = list(messages)
-        check_own(self.name, [(each.source.name, each.id) for each in batch])
+        for each in batch:
+            if each.source.name != self.name:
+                raise InvalidReceipt(f"message {each.id} is not of queue '{self.name}': acknowledge it there")
         late = 0
         for some in batches(batch, ACK_MAX):
-            late += len(self.broker.run(calls.ack_many(self.name, [each.receipt for each in some])))
-        check_none_late(self.name, late, len(batch))
+            late += len(await self._ask(calls.ack_many(self.name, [each.receipt for each in some])))
+        if late:
+            raise InvalidReceipt(
+                f"{late} of {len(batch)} messages of queue '{self.name}' were not leased any more, the others are "
+                "acknowledged: they will be delivered again; ask for a longer visibility timeout"
+            )
 
     # Looking and managing
 
-    def __len__(self) -> int:
-        return self.stats().ready
-
-    def __bool__(self) -> bool:
-        return True
-
-    def stats(self) -> QueueStats:
+    @verb
+    async def stats(self) -> QueueStats:
         """Its figures."""
-        return self.broker.run(calls.stats(self.name))
+        return await self._ask(calls.stats(self.name))
 
-    def browse(self, limit: int = 100, *, state: str = "ready", **conditions: Any) -> list[RemotePeeked]:
+    @verb
+    async def browse(self, /, limit: int = 100, *, state: str = "ready", **conditions: Any) -> list[RemotePeeked]:
         """Up to `limit` messages in the order of delivery, without taking them."""
-        return [RemotePeeked(row) for row in self.broker.run(calls.browse(self.name, limit, state, conditions))]
+        return await self._browse(limit, state, conditions)
 
-    def scheduled(self, limit: int = 100) -> list[RemotePeeked]:
+    @verb
+    async def scheduled(self, limit: int = 100) -> list[RemotePeeked]:
         """The messages whose delay has not ended, the next one first."""
-        return self.browse(limit, state="scheduled")
+        return await self._browse(limit, "scheduled", {})
 
-    def cancel(self, message_id: str) -> bool:
+    async def _browse(self, limit: int, state: str, conditions: dict[str, Any]) -> list[RemotePeeked]:
+        return [RemotePeeked(row) for row in await self._ask(calls.browse(self.name, limit, state, conditions))]
+
+    @verb
+    async def cancel(self, message_id: str) -> bool:
         """Remove a message that is scheduled for later; False when it is not."""
         try:
-            self.broker.run(calls.cancel(self.name, message_id))
+            await self._ask(calls.cancel(self.name, message_id))
         except MessageNotFound:
             return False
         return True
 
-    def purge(self) -> int:
+    @verb
+    async def purge(self) -> int:
         """Remove everything that is ready; give the number of messages."""
-        return self.broker.run(calls.purge(self.name))
+        return await self._ask(calls.purge(self.name))
 
-    def pause(self) -> None:
+    @verb
+    async def pause(self) -> None:
         """Hand nothing out until resume(); sending goes on."""
-        self.broker.run(calls.pause(self.name, True))
+        await self._ask(calls.pause(self.name, True))
 
-    def resume(self) -> None:
+    @verb
+    async def resume(self) -> None:
         """Hand messages out again."""
-        self.broker.run(calls.pause(self.name, False))
+        await self._ask(calls.pause(self.name, False))
 
-    def delete(self, *, if_unused: bool = False, if_empty: bool = False) -> int:
+    @verb
+    async def delete(self, *, if_unused: bool = False, if_empty: bool = False) -> int:
         """Delete the queue with everything in it; give the number of messages that were ready."""
-        return self.broker.run(calls.delete(self.name, if_unused, if_empty))
+        return await self._ask(calls.delete(self.name, if_unused, if_empty))
 
-    def redrive(
+    @verb
+    async def redrive(
         self,
-        to: str | RemoteQueue | None = None,
+        /,
+        to: str | QueueVerbs[Any] | None = None,
         *,
         limit: int | None = None,
         rate: float | None = None,
@@ -212,12 +222,29 @@ class RemoteQueue:
         **conditions: Any,
     ) -> RedriveResult:
         """Move messages to another queue, by default each to the one where it died first."""
-        target = to.name if isinstance(to, RemoteQueue) else to
-        return self.broker.run(calls.redrive(self.name, target, limit, rate, dry_run, conditions))
+        target = to.name if isinstance(to, QueueVerbs) else to
+        return await self._ask(calls.redrive(self.name, target, limit, rate, dry_run, conditions))
 
-    def discard(self, *, limit: int | None = None, dry_run: bool = False, **conditions: Any) -> int:
+    @verb
+    async def discard(self, /, *, limit: int | None = None, dry_run: bool = False, **conditions: Any) -> int:
         """Remove the ready messages that meet conditions; give their number. A dry run only counts."""
-        return self.broker.run(calls.discard(self.name, limit, dry_run, conditions))
+        return await self._ask(calls.discard(self.name, limit, dry_run, conditions))
+
+
+class RemoteQueue(QueueVerbs[RemoteMessage], Threaded):
+    """One queue, from broker.queue(): send and receive messages, or let a worker do it. See leveret.Queue."""
+
+    broker: RemoteBroker
+    _message = RemoteMessage
+
+    def __iter__(self) -> Iterator[RemoteMessage]:
+        return drain(self._messages())
+
+    def __len__(self) -> int:
+        return self.stats().ready
+
+    def __bool__(self) -> bool:
+        return True
 
     # Working: what a Worker needs of its source
 
@@ -225,6 +252,19 @@ class RemoteQueue:
     def clock(self) -> Clock:
         """What tells the time."""
         return self.broker.clock
+
+    def take_waiting(self, waiter: ThreadWaiter) -> list[RemoteMessage]:
+        """Take one message, however long it takes to come, over restarts of the server; nothing when stopped."""
+        while not waiter.stopped:
+            try:
+                found = finish(self._receive(1, WORKER_WAIT_S, None))
+            except Unreachable as error:
+                _log.warning("queue %r cannot be reached: %s", self.name, error)
+                self.clock.wait(waiter.gate, self.clock.now_ms() + WORKER_REST_MS)
+            else:
+                if found:
+                    return found
+        return []
 
     def flush(self) -> None:
         """Everything that was answered is durable already."""
@@ -242,9 +282,32 @@ class RemoteQueue:
         Worker(self, handler, **options).run(self.broker.running)
 
 
-def outgoing_of(bodies: Iterable[Any], options: dict[str, Any]) -> list[Outgoing]:
-    """What is sent together."""
-    return [body if isinstance(body, Outgoing) else Outgoing(body, **options) for body in bodies]
+class AsyncRemoteQueue(QueueVerbs[AsyncRemoteMessage], Asynchronous):
+    """The same for asyncio; what are attributes there are verbs here. Work with `async for`."""
+
+    broker: AsyncRemoteBroker
+    _message = AsyncRemoteMessage
+
+    def __aiter__(self) -> AsyncIterator[AsyncRemoteMessage]:
+        return self._messages()
+
+
+class RemoteProcessed:
+    """What the workers of one name have done, remembered by the server. See leveret.embedded.processed."""
+
+    def __init__(self, source: RemoteQueue, name: str) -> None:
+        self._source = source
+        self._name = name
+        source.broker.queue(source.name + PROCESSED_SUFFIX, dedup_window=WINDOW_S, durable=source.durable)
+
+    def has(self, message: RemoteMessage) -> bool:
+        """Whether a message was handled before."""
+        return self._source.broker.run(calls.is_processed(self._source.name, message.id, self._name))
+
+    def finish(self, message: RemoteMessage) -> None:
+        """Remember a handled message and acknowledge it, by one frame of the journal."""
+        call = calls.finish(self._source.name, message.id, message.receipt, self._name, message.visible_until)
+        self._source.broker.run(call)
 
 
 def batches(whole: list[Any], size: int) -> Iterator[list[Any]]:
@@ -252,17 +315,9 @@ def batches(whole: list[Any], size: int) -> Iterator[list[Any]]:
     return (whole[at : at + size] for at in range(0, len(whole), size))
 
 
-def check_own(name: str, messages: Iterable[tuple[str, str]]) -> None:
-    """Refuse messages of other queues."""
-    for queue, message_id in messages:
-        if queue != name:
-            raise InvalidReceipt(f"message {message_id} is not of queue '{name}': acknowledge it there")
-
-
-def check_none_late(name: str, late: int, count: int) -> None:
-    """Tell of messages whose lease had ended."""
-    if late:
-        raise InvalidReceipt(
-            f"{late} of {count} messages of queue '{name}' were not leased any more, the others are "
-            "acknowledged: they will be delivered again; ask for a longer visibility timeout"
-        )
+def waits(wait_s: float) -> Iterator[float]:
+    """A long wait as waits of one request each; at least one."""
+    yield min(wait_s, WAIT_S_MAX)
+    while wait_s > WAIT_S_MAX:
+        wait_s -= WAIT_S_MAX
+        yield min(wait_s, WAIT_S_MAX)

@@ -5,13 +5,17 @@ next one is, after the last the first again. One of several that says nothing fo
 on another connection: a request may take its time, but if there is none, the server hangs.
 """
 
+import json
 import ssl
+from base64 import b64encode
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
 
-from leveret.client.address import Address, address_of
-from leveret.client.wire import request_bytes
 from leveret.core.errors import InvalidArgument
 
+PORTS = {"http": 15672, "https": 15671}
 SERVERS_MAX = 64
 """Each is tried in turn: with more of them a client that finds none would notice too late."""
 UNABLE = frozenset((502, 503))
@@ -22,6 +26,57 @@ SILENT_S = 2.0
 """How long one of several may say nothing before it is asked for a sign of life; then twice as long, and so on."""
 PROBE_S = 3.0
 """How long a sign of life, or a connection to one of several, may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A server; `head` are the lines that each request to it begins with."""
+
+    host: str
+    port: int
+    base: str
+    head: str
+    tls: ssl.SSLContext | None = None
+    vhost: str | None = None
+
+    def target(self, path: str) -> str:
+        """What a request for a path asks for."""
+        if self.vhost is None:
+            return self.base + path
+        return f"{self.base}{path}{'&' if '?' in path else '?'}vhost={quote(self.vhost, safe='')}"
+
+    def __repr__(self) -> str:
+        return f"{'http' if self.tls is None else 'https'}://{self.host}:{self.port}{self.base}"
+
+
+def address_of(url: str, token: str | None, tls: ssl.SSLContext | None, vhost: str | None = None) -> Address:
+    """The address that a URL names; a user and a password may be in it."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or PORTS.get(parts.scheme)
+    except ValueError:
+        port = None
+    if not port or parts.scheme not in PORTS or not parts.hostname:
+        raise InvalidArgument(f"a server is at http://HOST:PORT or https://HOST:PORT, not {url.rpartition('@')[2]!r}")
+    if parts.query or parts.fragment:
+        raise InvalidArgument("the URL of a server has no query: give the token by token=...")
+    authorization = _authorization(token, parts.username, parts.password)
+    if any(char in authorization for char in "\r\n"):
+        raise InvalidArgument("the token has a line break in it: leave it out")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    head = f"Host: {host}:{port}\r\nUser-Agent: leveret-python\r\n{authorization and authorization + chr(13) + chr(10)}"
+    context = (tls or ssl.create_default_context()) if parts.scheme == "https" else None
+    return Address(parts.hostname, port, parts.path.rstrip("/"), head, context, vhost)
+
+
+def _authorization(token: str | None, user: str | None, password: str | None) -> str:
+    if token is not None:
+        return f"Authorization: Bearer {token}"
+    if user is None:
+        return ""
+    pair = f"{unquote(user)}:{unquote(password or '')}"
+    return f"Authorization: Basic {b64encode(pair.encode()).decode()}"
+
 
 Request = Callable[[Address], bytes]
 """A request as bytes, for the server that is asked."""
@@ -59,6 +114,19 @@ class ServerList:
 
     def __repr__(self) -> str:
         return ",".join(map(repr, self._addresses))
+
+
+def request_bytes(method: str, path: str, head: str, body: Any, key: str | None) -> bytes:
+    """A request; `head` are the lines that all requests of a client have. Bytes are sent as they are."""
+    is_bytes = isinstance(body, bytes)
+    data = body if is_bytes else b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
+    lines = f"{method} {path} HTTP/1.1\r\n{head}"
+    if key is not None:
+        lines += f"Idempotency-Key: {key}\r\n"
+    if data or method in ("POST", "PUT", "PATCH"):
+        kind = "octet-stream" if is_bytes else "json"
+        lines += f"Content-Type: application/{kind}\r\nContent-Length: {len(data)}\r\n"
+    return f"{lines}\r\n".encode() + data
 
 
 def probe(address: Address) -> bytes:

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from leveret.client.calls import ATTRIBUTES, ClientCall, Row, nothing, path_of
-from leveret.client.record import RemoteRecord
+from leveret.client.calls import ATTRIBUTES, ClientCall, Page, Row, nothing, page_of, path_of, row_of
+from leveret.client.message import RemoteRecord
 from leveret.core.arguments import max_age as max_age_ms
 from leveret.core.errors import InvalidArgument
 from leveret.core.jsonable import encode
@@ -46,7 +46,7 @@ def declare(
         "segment_bytes": segment_bytes,
     }
     return ClientCall(
-        "PUT", path_of("streams", name), _row, {key: each for key, each in options.items() if each is not None}
+        "PUT", path_of("streams", name), row_of, {key: each for key, each in options.items() if each is not None}
     )
 
 
@@ -64,14 +64,12 @@ def _seconds(age: str | float | timedelta) -> float:
 
 def describe(name: str) -> ClientCall[Row]:
     """Look at a stream."""
-    return ClientCall("GET", path_of("streams", name), _row)
+    return ClientCall("GET", path_of("streams", name), row_of)
 
 
-def list_streams(after: str) -> ClientCall[tuple[list[Row], str | None]]:
+def list_streams(after: str) -> ClientCall[Page]:
     """One page of streams, and where the next one begins."""
-    return ClientCall(
-        "GET", f"/streams?{urlencode({'after': after, 'limit': 1000})}", lambda answer: _page(answer, "streams")
-    )
+    return ClientCall("GET", f"/streams?{urlencode({'after': after, 'limit': 1000})}", page_of("streams"))
 
 
 def delete(name: str) -> ClientCall[int]:
@@ -79,11 +77,16 @@ def delete(name: str) -> ClientCall[int]:
     return ClientCall("DELETE", path_of("streams", name), lambda answer: int(answer.json()["deleted"]))
 
 
-def stats_of(row: Row) -> StreamStats:
-    """The figures of a stream that was looked at."""
-    partitions = tuple(PartitionStats(**each) for each in row["partition_stats"])
-    known = {each.name: row[each.name] for each in fields(StreamStats) if each.name != "partitions"}
-    return StreamStats(**known, partitions=partitions)
+def stats(name: str) -> ClientCall[StreamStats]:
+    """The figures of a stream."""
+
+    def read(answer: Answer) -> StreamStats:
+        row = answer.json()
+        partitions = tuple(PartitionStats(**each) for each in row["partition_stats"])
+        known = {each.name: row[each.name] for each in fields(StreamStats) if each.name != "partitions"}
+        return StreamStats(**known, partitions=partitions)
+
+    return ClientCall("GET", path_of("streams", name), read)
 
 
 # Records
@@ -153,19 +156,19 @@ def read(name: str, partition: int, place: Place, wait_s: float, **options: Any)
 
 def declare_group(stream: str, group: str) -> ClientCall[Row]:
     """Make a group."""
-    return ClientCall("PUT", path_of("streams", stream, "groups", group), _row)
+    return ClientCall("PUT", path_of("streams", stream, "groups", group), row_of)
 
 
 def describe_group(stream: str, group: str) -> ClientCall[Row]:
     """Look at a group."""
-    return ClientCall("GET", path_of("streams", stream, "groups", group), _row)
+    return ClientCall("GET", path_of("streams", stream, "groups", group), row_of)
 
 
-def list_groups(stream: str, after: str) -> ClientCall[tuple[list[Row], str | None]]:
+def list_groups(stream: str, after: str) -> ClientCall[Page]:
     """One page of groups, and where the next one begins."""
     query = urlencode({"after": after, "limit": 100})
     path = f"{path_of('streams', stream, 'groups')}?{query}"
-    return ClientCall("GET", path, lambda answer: _page(answer, "groups"))
+    return ClientCall("GET", path, page_of("groups"))
 
 
 def delete_group(stream: str, group: str) -> ClientCall[None]:
@@ -255,12 +258,3 @@ def by_partition(told: Mapping[str, int]) -> dict[int, int]:
 
 def _named(offsets: Mapping[int, int]) -> dict[str, int]:
     return {str(partition): offset for partition, offset in offsets.items()}
-
-
-def _row(answer: Answer) -> Row:
-    return dict(answer.json())
-
-
-def _page(answer: Answer, name: str) -> tuple[list[Row], str | None]:
-    found = answer.json()
-    return found[name], found["next"]

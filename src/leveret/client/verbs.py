@@ -1,0 +1,153 @@
+"""A verb of the clients is written once, as a coroutine function; a class for threads and one for asyncio inherit it.
+
+    class QueueVerbs:                                         one body
+        @verb
+        async def send(self, body): ...
+
+    class RemoteQueue(QueueVerbs, Threaded)                   queue.send(body) -> str
+    class AsyncRemoteQueue(QueueVerbs, Asynchronous)          await queue.send(body) -> str
+
+The client for threads runs the coroutine to its end within the call. Nothing suspends it: what it awaits at last is the
+network of that client, which blocks the thread instead (network.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from functools import wraps
+from types import MethodType, TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Steps = Coroutine[Any, Any, T]
+
+
+class Threaded:
+    """The verbs of a class block the thread that calls them."""
+
+
+class Asynchronous:
+    """The verbs of a class are awaited."""
+
+
+def finish(steps: Steps[T]) -> T:
+    """Run a coroutine that blocks where others suspend."""
+    try:
+        steps.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise AssertionError("a client for threads waits for an event loop")
+
+
+def drain(items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
+    """Item after item of such a generator."""
+    try:
+        while True:
+            try:
+                item = finish(items.__anext__())
+            except StopAsyncIteration:
+                return
+            yield item
+    finally:
+        finish(items.aclose())
+
+
+class verb(Generic[P, T]):
+    """A method: a function in the client for threads, a coroutine function in the client for asyncio."""
+
+    def __init__(self, steps: Callable[Concatenate[Any, P], Steps[T]]) -> None:
+        @wraps(steps)
+        def blocking(client: Any, /, *args: P.args, **options: P.kwargs) -> T:
+            return finish(steps(client, *args, **options))
+
+        self._steps, self._blocking = steps, blocking
+        self.__doc__ = steps.__doc__
+
+    @overload
+    def __get__(self, client: None, kind: type) -> Callable[Concatenate[Any, P], Any]: ...
+    @overload
+    def __get__(self, client: Threaded, kind: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, client: Asynchronous, kind: type) -> Callable[P, Steps[T]]: ...
+    def __get__(self, client: Any, kind: type) -> Any:
+        function = self._blocking if issubclass(kind, Threaded) else self._steps
+        return function if client is None else MethodType(function, client)
+
+
+class iteration(Generic[P, T]):
+    """A method that gives an iterator: for `for`, or for `async for`."""
+
+    def __init__(self, items: Callable[Concatenate[Any, P], AsyncGenerator[T, None]]) -> None:
+        @wraps(items)
+        def blocking(client: Any, /, *args: P.args, **options: P.kwargs) -> Generator[T, None, None]:
+            return drain(items(client, *args, **options))
+
+        self._items, self._blocking = items, blocking
+        self.__doc__ = items.__doc__
+
+    @overload
+    def __get__(self, client: None, kind: type) -> Callable[Concatenate[Any, P], Any]: ...
+    @overload
+    def __get__(self, client: Threaded, kind: type) -> Callable[P, Generator[T, None, None]]: ...
+    @overload
+    def __get__(self, client: Asynchronous, kind: type) -> Callable[P, AsyncGenerator[T, None]]: ...
+    def __get__(self, client: Any, kind: type) -> Any:
+        function = self._blocking if issubclass(kind, Threaded) else self._items
+        return function if client is None else MethodType(function, client)
+
+
+class attribute(Generic[T]):
+    """What may have to be asked for: an attribute in the client for threads, a verb in the client for asyncio."""
+
+    def __init__(self, steps: Callable[[Any], Steps[T]]) -> None:
+        self._steps = steps
+        self.__doc__ = steps.__doc__
+
+    @overload
+    def __get__(self, client: None, kind: type) -> Self: ...
+    @overload
+    def __get__(self, client: Threaded, kind: type) -> T: ...
+    @overload
+    def __get__(self, client: Asynchronous, kind: type) -> Callable[[], Steps[T]]: ...
+    def __get__(self, client: Any, kind: type) -> Any:
+        if client is None:
+            return self
+        return finish(self._steps(client)) if isinstance(client, Threaded) else MethodType(self._steps, client)
+
+
+class Closable:
+    """What ends with a `with` block."""
+
+    @verb
+    async def close(self) -> None:
+        """Let go of what it has; once more is no error."""
+        await self._close()
+
+    async def _close(self) -> None:
+        """There may be nothing to let go of."""
+
+
+class ThreadedBlock(Closable, Threaded):
+    """For `with`."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsynchronousBlock(Closable, Asynchronous):
+    """For `async with`."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
