@@ -10,7 +10,7 @@ from contextlib import suppress
 import atheris  # type: ignore
 
 with atheris.instrument_imports(include=["leveret.protocols.amqp"]):
-    from leveret.protocols.amqp import sasl
+    from leveret.protocols.amqp import handshake
     from leveret.protocols.amqp.codec import decode, encode
 
 from leveret.core.properties import Properties, content
@@ -58,9 +58,9 @@ def fuzz(data: bytes) -> None:
         while (frame := reader.next_frame()) is not None:
             again = encode(decode(frame[2]))
             assert encode(decode(again)) == again
-    for mechanism in sasl.MECHANISMS:
+    for mechanism in handshake.MECHANISMS:
         with suppress(ProtocolError):
-            sasl.parse(mechanism, data)
+            handshake.parse_response(mechanism, data)
     with suppress(ProtocolError):
         encode(decode(data[FRAME_HEADER_BYTES:]))
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leveret.core.tables import encode_table
+from leveret.protocols.amqp.handshake import MECHANISMS, NAME_BYTES_MAX, RESPONSE_BYTES_MAX, parse_response
 from leveret.protocols.amqp.replies import ProtocolError, Reply
-from leveret.protocols.amqp.sasl import MECHANISMS, NAME_BYTES_MAX, RESPONSE_BYTES_MAX, parse
 from leveret.security.authentication import Credentials
 
 LOGIN = encode_table({"LOGIN": "guest", "PASSWORD": "pass"})[4:]
@@ -16,7 +16,7 @@ LOGIN = encode_table({"LOGIN": "guest", "PASSWORD": "pass"})[4:]
 
 def refused(mechanism: str, response: bytes) -> ProtocolError:
     with pytest.raises(ProtocolError) as caught:
-        parse(mechanism, response)
+        parse_response(mechanism, response)
     return caught.value
 
 
@@ -33,7 +33,7 @@ def refused(mechanism: str, response: bytes) -> ProtocolError:
     ],
 )
 def test_responses_that_are_understood(mechanism: str, response: bytes, credentials: Credentials) -> None:
-    assert parse(mechanism, response) == credentials
+    assert parse_response(mechanism, response) == credentials
 
 
 @pytest.mark.parametrize(
@@ -68,15 +68,15 @@ def test_a_response_has_a_largest_size(mechanism: str) -> None:
 
 
 def test_a_name_has_a_largest_size() -> None:
-    assert parse("EXTERNAL", b"x" * NAME_BYTES_MAX).name == "x" * NAME_BYTES_MAX
+    assert parse_response("EXTERNAL", b"x" * NAME_BYTES_MAX).name == "x" * NAME_BYTES_MAX
     assert refused("EXTERNAL", b"x" * (NAME_BYTES_MAX + 1)).code == Reply.SYNTAX_ERROR
 
 
 def test_a_password_is_not_shown() -> None:
-    assert "secret" not in repr(parse("PLAIN", b"\0guest\0secret"))
+    assert "secret" not in repr(parse_response("PLAIN", b"\0guest\0secret"))
 
 
 @given(st.sampled_from(sorted(MECHANISMS)), st.binary(max_size=100))
 def test_any_bytes_are_understood_or_refused(mechanism: str, response: bytes) -> None:
     with suppress(ProtocolError):
-        assert len((parse(mechanism, response).name or "").encode()) <= len(response)
+        assert len((parse_response(mechanism, response).name or "").encode()) <= len(response)

@@ -16,11 +16,11 @@ from leveret.core.queue import Queue
 from leveret.core.switch import Switch
 from leveret.core.topology import TRACE_EXCHANGE
 from leveret.protocols.amqp.channel import HANDLERS, Channel, Handlers
-from leveret.protocols.amqp.claimed import adopt, take_up
 from leveret.protocols.amqp.connection import AmqpConnection, AmqpPeer
 from leveret.protocols.amqp.frames import METHOD, FrameWriter
 from leveret.protocols.amqp.methods import QueueDeclare, QueueDeclareOk
 from leveret.protocols.amqp.state import Hold
+from leveret.protocols.amqp.traffic import adopt, take_up
 from leveret.security.authorisation import Role
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """How far a consumer of a stream has come: when its shard has another owner, it goes on there with the next record.
 
-Where a delivery was read stands at the end of its headers (drawn in protocols/amqp/stream_subscriber.pyx).
+Where a delivery was read stands at the end of its headers (drawn in protocols/amqp/subscriber.pyx).
 """
 
 from collections.abc import Callable, Mapping

@@ -7,9 +7,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from leveret.core.held import Held
+from leveret.core.message import Message
+from leveret.core.properties import content
+from leveret.core.tables import Long
 from leveret.observability.logs import Log
 
 if TYPE_CHECKING:
@@ -22,6 +27,9 @@ LOG = Log("amqp")
 
 
 T = TypeVar("T")
+DELIVERY_COUNT = "x-delivery-count"
+ACQUIRED_COUNT = "x-acquired-count"  # of RabbitMQ 4.3, which counts there what it does not hold against a message
+BODY_SIZE_AT = 4  # in a content header: eight bytes
 
 
 def tried(job: Callable[[], T]) -> T | Exception:
@@ -97,3 +105,14 @@ class Bodies:
         self._failed = [each for each in self._failed if each[0] > now_ms]
         for pointer in due:
             self._ask(pointer)
+
+
+def delivered_header(held: Held, message: Message, body_bytes: int) -> bytes:
+    """The content header as the consumer gets it; the body, which may be large, is not copied for that."""
+    properties = message.properties
+    if held.deliveries > 1 and held.queue.is_quorum:
+        before = Long(held.deliveries - 1)
+        headers = {**(properties.headers or {}), DELIVERY_COUNT: before, ACQUIRED_COUNT: before}
+        properties = replace(properties, headers=headers)
+    header, _ = content(properties, b"")
+    return header[:BODY_SIZE_AT] + body_bytes.to_bytes(8, "big") + header[BODY_SIZE_AT + 8 :]

@@ -21,11 +21,10 @@ from leveret.core.streams import StreamCursor
 from leveret.core.topology import TRACE_EXCHANGE, Vhost
 from leveret.operations.registry import rule_of
 from leveret.protocols.amqp import firehose
-from leveret.protocols.amqp.bodies import tried
+from leveret.protocols.amqp.bodies import delivered_header, tried
 from leveret.protocols.amqp.changes import told_of
 from leveret.protocols.amqp.codec import encode
-from leveret.protocols.amqp.contents import delivered_header
-from leveret.protocols.amqp.handlers import access, basic, channel, confirm, exchange, queue, tx
+from leveret.protocols.amqp.handlers import basic, channel, exchange, queue
 from leveret.protocols.amqp.methods import (
     BasicCancel,
     BasicGetEmpty,
@@ -40,7 +39,7 @@ from leveret.protocols.amqp.publishing import Publish
 from leveret.protocols.amqp.replies import ProtocolError, Reply, refusal
 from leveret.protocols.amqp.replying import ReplyConsumer
 from leveret.protocols.amqp.state import Hold
-from leveret.protocols.amqp.stream_subscriber import StreamSubscriber
+from leveret.protocols.amqp.subscriber import StreamSubscriber
 from leveret.protocols.amqp.traffic import ChannelRoute, ChannelTraffic
 from leveret.protocols.amqp.transaction import Transaction
 from leveret.security.authorisation import Role, authorise
@@ -50,15 +49,7 @@ if TYPE_CHECKING:
     from leveret.protocols.amqp.subscriber import Subscriber
 
 Handlers = dict[type[Method], Callable[[Any, Any], None]]  # of a channel and a method
-HANDLERS: Handlers = {
-    **access.HANDLERS,
-    **basic.HANDLERS,
-    **channel.HANDLERS,
-    **confirm.HANDLERS,
-    **exchange.HANDLERS,
-    **queue.HANDLERS,
-    **tx.HANDLERS,
-}
+HANDLERS: Handlers = {**basic.HANDLERS, **channel.HANDLERS, **exchange.HANDLERS, **queue.HANDLERS}
 PUBLISH_IDS = (60, 40)
 CONSUME_IDS = (60, 20)
 

@@ -17,11 +17,12 @@ from leveret.core.names import consumer_name
 from leveret.core.switch import Switch
 from leveret.core.topology import Vhost
 from leveret.observability.logs import Log
-from leveret.protocols.amqp import greeting, watch
+from leveret.protocols.amqp import watch
 from leveret.protocols.amqp.channel import Channel
 from leveret.protocols.amqp.codec import decode, encode
 from leveret.protocols.amqp.frames import METHOD, PROTOCOL_HEADER, FrameReader, accepts
 from leveret.protocols.amqp.handlers import connection as control
+from leveret.protocols.amqp.handshake import LOCALES, mechanisms
 from leveret.protocols.amqp.methods import (
     ChannelClose,
     ChannelCloseOk,
@@ -33,10 +34,9 @@ from leveret.protocols.amqp.methods import (
     ConnectionUnblocked,
     Method,
 )
-from leveret.protocols.amqp.owned import Owned
 from leveret.protocols.amqp.replies import ProtocolError, Reply, refusal
 from leveret.protocols.amqp.session import FrameSession
-from leveret.protocols.amqp.state import HANDSHAKE, UNKNOWN, ConnectionState, Hold
+from leveret.protocols.amqp.state import HANDSHAKE, UNKNOWN, ConnectionState, Hold, Owned
 from leveret.security.authentication import AuthenticatedLogin
 from leveret.security.identity import Identity
 from leveret.security.logins import LoginAttempt
@@ -174,8 +174,8 @@ class AmqpConnection(FrameSession):
             self._header_refused = True
             self.finish()
             return False
-        names = greeting.mechanisms(self.peer.certificate_name is not None)
-        self.say(ConnectionStart(0, 9, self.hub.server_properties, " ".join(names).encode(), greeting.LOCALES))
+        names = mechanisms(self.peer.certificate_name is not None)
+        self.say(ConnectionStart(0, 9, self.hub.server_properties, " ".join(names).encode(), LOCALES))
         self.state = ConnectionState.STARTING
         return True
 

@@ -5,7 +5,7 @@ cpdef enum:
     HEADER = 2
     BODY = 3
     HEARTBEAT = 8
-    FRAME_MAX_UNTUNED = 24_576      # before the login: a web token (sasl.RESPONSE_BYTES_MAX) and the client's properties
+    FRAME_MAX_UNTUNED = 24_576      # before the login: a web token (handshake.RESPONSE_BYTES_MAX) and the client's properties
     FRAME_MAX_MIN = 4_096           # a smaller one would have a body of megabytes cut into millions of frames
     FRAME_MAX_MAX = 1_048_576
 
@@ -36,6 +36,31 @@ cdef class FrameWriter:
     cdef readonly uint32_t frame_max
 
     cdef int put(self, uint8_t kind, uint16_t channel, const uint8_t* payload, uint64_t size) except -1
+
+cdef class PendingOutput:
+    cdef readonly list waiting      # connections that have something to send
+    cdef object wake                # called when there is a first one
+
+cdef class LargeBody:
+    cdef uint16_t channel
+    cdef bytes body
+    cdef uint64_t position          # of the first byte that was not taken
+
+cdef class Outlet(FrameWriter):
+    cdef PendingOutput outbox
+    cdef object connection
+    cdef bint noted
+    cdef public bint paused         # the socket takes no more
+    cdef public bint starved        # a consumer could have got more
+    cdef object parts               # what goes before the buffer: bytes, and large bodies that are framed slice by slice
+    cdef uint64_t parts_bytes
+    cdef uint64_t larges            # large bodies among them
+    cdef FrameWriter slices
+    cdef int put_body(self, uint16_t channel, bytes body) except -1
+    cdef bytes take_part(self)
+    cdef bint overfull(self) noexcept
+    cdef int changed(self) except -1
+    cdef bint full(self) noexcept
 
 cdef uint8_t* room(Buffer* buffer, uint64_t size) except NULL
 cdef void drop(Buffer* buffer, uint64_t size) noexcept

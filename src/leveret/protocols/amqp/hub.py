@@ -19,10 +19,9 @@ from leveret.core.queue import Queue
 from leveret.observability.audit import Audit
 from leveret.observability.logs import Log
 from leveret.protocols.amqp.bodies import Bodies, BodyStore, tried
-from leveret.protocols.amqp.greeting import server_properties
-from leveret.protocols.amqp.limits import AmqpLimits
-from leveret.protocols.amqp.output import PendingOutput
-from leveret.protocols.amqp.quotas import Quotas
+from leveret.protocols.amqp.frames import PendingOutput
+from leveret.protocols.amqp.handshake import server_properties
+from leveret.protocols.amqp.limits import AmqpLimits, Quotas
 from leveret.protocols.amqp.replying import Replies
 from leveret.protocols.amqp.state import Hold
 from leveret.protocols.amqp.traffic_counts import TrafficCounts

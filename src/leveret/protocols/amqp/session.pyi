@@ -1,7 +1,6 @@
 from typing import Any
 
-from leveret.protocols.amqp.frames import FrameReader
-from leveret.protocols.amqp.output import Outlet, PendingOutput
+from leveret.protocols.amqp.frames import FrameReader, Outlet, PendingOutput
 from leveret.protocols.amqp.traffic import ChannelRoute, ChannelTraffic
 
 class FrameSession:

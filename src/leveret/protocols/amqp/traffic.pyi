@@ -2,10 +2,12 @@ from collections.abc import Collection
 from typing import Any
 
 from leveret.core.broker import Broker
+from leveret.core.consumer import Consumer
+from leveret.core.held import Held
 from leveret.core.publish import Publisher
 from leveret.core.queue import Queue
 from leveret.core.switch import Switch
-from leveret.protocols.amqp.output import Outlet
+from leveret.protocols.amqp.frames import Outlet
 from leveret.protocols.amqp.unacked import Unacked
 
 class ChannelRoute:
@@ -64,3 +66,6 @@ class ChannelTraffic:
     def congested(self) -> bool: ...
     def next_tag(self) -> int: ...
     def get(self, queue: Queue, no_ack: bool) -> bool: ...
+
+def take_up(channel: ChannelTraffic, tag: int, held: Held) -> None: ...
+def adopt(channel: ChannelTraffic, consumer: Consumer, tags: list[int]) -> None: ...

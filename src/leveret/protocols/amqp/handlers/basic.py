@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leveret.core import consumer_arguments
-from leveret.core.errors import PreconditionFailed, TooMany
+from leveret.core.consumer_arguments import stream_place
+from leveret.core.errors import NotSupported, PreconditionFailed, TooMany
+from leveret.core.names import described
 from leveret.core.queue import Queue
 from leveret.core.queue_types import check_get
-from leveret.protocols.amqp.handlers.stream import consume_stream
+from leveret.core.streams import Recorder, StreamCursor
 from leveret.protocols.amqp.methods import (
     BasicCancel,
     BasicCancelOk,
@@ -25,7 +27,7 @@ from leveret.protocols.amqp.methods import (
 from leveret.protocols.amqp.names import REPLY_TO, consumer_tag
 from leveret.protocols.amqp.replies import ProtocolError, Reply
 from leveret.protocols.amqp.replying import ReplyConsumer
-from leveret.protocols.amqp.subscriber import Subscriber
+from leveret.protocols.amqp.subscriber import StreamSubscriber, Subscriber
 
 if TYPE_CHECKING:
     from leveret.protocols.amqp.channel import Channel, Handlers
@@ -138,3 +140,39 @@ HANDLERS: Handlers = {
     BasicRecover: recover,
     BasicRecoverAsync: recover_async,
 }
+
+
+def consume_stream(channel: Channel, method: BasicConsume, source: Queue, recorder: Recorder, tag: str) -> None:
+    """Let a consumer read a stream: as many records at a time as it acknowledges."""
+    where = described("queue", source.name, source.vhost)
+    if channel.consumer_prefetch == 0:
+        raise PreconditionFailed(f"consumer prefetch count is not set for stream {where}")
+    if method.no_ack:
+        raise NotSupported(f"automatic acknowledgement not supported by stream {where}")
+    if channel.prefetch:
+        raise NotSupported(f"{where} does not support global qos")
+    cursors = _cursors(method, source, recorder, channel.core.now_ms)
+    subscriber = StreamSubscriber(
+        channel,
+        tag,
+        cursors,
+        partitioned=source.policy.partitions > 1,
+        prefetch=channel.consumer_prefetch,
+        exclusive=method.exclusive,
+        name=channel.connection.consumer_name,
+    )
+    try:
+        channel.add_consumer(subscriber, source)
+    except BaseException:
+        subscriber.close()
+        raise
+
+
+def _cursors(method: BasicConsume, source: Queue, recorder: Recorder, now_ms: int) -> list[StreamCursor]:
+    """Where the consumer begins: a place in each partition, or in the one that it asked for."""
+    place = stream_place(source, method.arguments)
+    partitions = range(recorder.partitions) if place.partition is None else [place.partition]
+    return [
+        recorder.cursor(partition, place.offsets[partition], now_ms, place.wanted, place.match_unfiltered)
+        for partition in partitions
+    ]

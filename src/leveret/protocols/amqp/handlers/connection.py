@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from leveret.core.errors import AccessRefused
 from leveret.observability.logs import Log
 from leveret.operations.registry import OPERATIONS
-from leveret.protocols.amqp import greeting, sasl
+from leveret.protocols.amqp.handshake import CERTIFICATE_MECHANISM, mechanisms, parse_response
 from leveret.protocols.amqp.methods import (
     ConnectionClose,
     ConnectionCloseOk,
@@ -50,12 +50,12 @@ def start_ok(connection: AmqpConnection, method: ConnectionStartOk) -> None:
     connection.client_properties = method.client_properties
     capabilities = method.client_properties.get("capabilities")
     connection.client_capabilities = capabilities if isinstance(capabilities, dict) else {}
-    if method.mechanism not in greeting.mechanisms(connection.peer.certificate_name is not None):
+    if method.mechanism not in mechanisms(connection.peer.certificate_name is not None):
         raise ProtocolError(Reply.COMMAND_INVALID, f"unknown authentication mechanism '{method.mechanism}'")
-    credentials = sasl.parse(method.mechanism, method.response)
+    credentials = parse_response(method.mechanism, method.response)
     connection.mechanism = method.mechanism
     connection.state = ConnectionState.AUTHENTICATING
-    if method.mechanism == greeting.CERTIFICATE_MECHANISM:
+    if method.mechanism == CERTIFICATE_MECHANISM:
         name = connection.peer.certificate_name or ""
         login = connection.hub.authentication.certified(name, connection.peer.host)
         connection.hub.note_login(connection, name, login)

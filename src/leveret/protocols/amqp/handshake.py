@@ -1,22 +1,42 @@
-"""Login responses: PLAIN, AMQPLAIN and EXTERNAL. What they say is parsed here, whether it is true is not decided here.
+"""How the server introduces itself, and how a client logs in: PLAIN, AMQPLAIN and EXTERNAL.
 
 PLAIN     NUL name NUL password
 AMQPLAIN  the fields LOGIN and PASSWORD of a table, without the table's length
 EXTERNAL  the name that is asked for, or nothing: the certificate says who it is
+
+What a response says is parsed here, whether it is true is not decided here.
 """
 
+import platform
 from collections.abc import Callable
+from typing import Any
 
 from leveret.core.tables import MalformedTable, decode_table
 from leveret.protocols.amqp.replies import ProtocolError, Reply
 from leveret.security.authentication import TOKEN_BYTES_MAX, Credentials
+from leveret.version import version
 
 NAME_BYTES_MAX = 255
 RESPONSE_BYTES_MAX = TOKEN_BYTES_MAX + NAME_BYTES_MAX + 64
 """Before the login a client gets little memory; but a web token, with a name and what is around them, has to fit."""
+PRODUCT = "Leveret"
+CAPABILITIES = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+    "direct_reply_to",
+)
+LOCALES = b"en_US"
+PASSWORD_MECHANISMS = ("PLAIN", "AMQPLAIN")
+CERTIFICATE_MECHANISM = "EXTERNAL"
 
 
-def parse(mechanism: str, response: bytes) -> Credentials:
+def parse_response(mechanism: str, response: bytes) -> Credentials:
     """The credentials in a response; raises ProtocolError, whose text never repeats what was sent."""
     parser = MECHANISMS.get(mechanism)
     if parser is None:
@@ -70,3 +90,21 @@ MECHANISMS: dict[str, Callable[[bytes], Credentials | None]] = {
     "AMQPLAIN": _amqplain,
     "EXTERNAL": _external,
 }
+
+
+def server_properties(cluster_name: str) -> dict[str, Any]:
+    """What connection.start says about this server; some clients choose their behaviour by it."""
+    return {
+        "capabilities": dict.fromkeys(CAPABILITIES, True),
+        "cluster_name": cluster_name,
+        "copyright": "Copyright the Leveret authors",
+        "information": "Licensed under the Apache License 2.0",
+        "platform": f"Python {platform.python_version()}",
+        "product": PRODUCT,
+        "version": version(),
+    }
+
+
+def mechanisms(has_certificate: bool) -> tuple[str, ...]:
+    """How a client may say who it is."""
+    return (*PASSWORD_MECHANISMS, CERTIFICATE_MECHANISM) if has_certificate else PASSWORD_MECHANISMS

@@ -1,6 +1,0 @@
-from leveret.core.consumer import Consumer
-from leveret.core.held import Held
-from leveret.protocols.amqp.traffic import ChannelTraffic
-
-def take_up(channel: ChannelTraffic, tag: int, held: Held) -> None: ...
-def adopt(channel: ChannelTraffic, consumer: Consumer, tags: list[int]) -> None: ...
