@@ -17,8 +17,8 @@ from leveret.core.arguments import ARGUMENTS, QueueArgument
 from leveret.embedded.declare import DAY_S, OPTIONS, Option, milliseconds
 from leveret.ingest.row_groups import COLUMNS
 from leveret.observability.alert_rules import RULES, STREAM_RULES
-from leveret.protocols.metrics.cluster import CLUSTER
-from leveret.protocols.metrics.exporter import WHOLE
+from leveret.protocols.metrics.broker import CLUSTER
+from leveret.protocols.metrics.handler import WHOLE
 from leveret.protocols.metrics.objects import GROUPS
 from leveret.runtime.stats import BrokerStats, JournalStats, QueueStats
 from leveret.server.exits import EXIT_CODES

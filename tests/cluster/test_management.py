@@ -24,7 +24,7 @@ from leveret.protocols.management.cluster import asking, queues
 from leveret.protocols.management.cluster.asking import UNANSWERED
 from leveret.protocols.management.cluster.scopes import PLACES
 from leveret.protocols.management.routes import ROUTES
-from leveret.protocols.metrics.cluster import CLUSTER
+from leveret.protocols.metrics.broker import CLUSTER
 from leveret.security.identity import Identity
 from tests.cluster.cluster import SHARDS, name_in
 from tests.cluster.managed_cluster import ManagedCluster

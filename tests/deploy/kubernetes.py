@@ -14,7 +14,7 @@ from leveret.cli.main import commands
 from leveret.protocols.http.request import HttpPeer, Refusal, Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.http.server import Health
-from leveret.protocols.metrics.exporter import WHOLE
+from leveret.protocols.metrics.handler import WHOLE
 from tests.deploy.checks import (
     DEPLOY,
     EXAMPLE,

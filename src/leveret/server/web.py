@@ -28,7 +28,7 @@ from leveret.protocols.management.context import AdminContext
 from leveret.protocols.management.handler import Management, owns
 from leveret.protocols.management.routes import ROUTES
 from leveret.protocols.metrics import handler as metrics
-from leveret.protocols.metrics.exporter import Exporter
+from leveret.protocols.metrics.handler import Exporter
 from leveret.protocols.net.admission import ConnectionBudget
 from leveret.protocols.net.proxy_protocol import Proxies
 from leveret.protocols.rest.api import OPEN_PATHS, RestApi

@@ -9,7 +9,7 @@ import pytest
 
 from deploy.prometheus.make_rules import HERE, SERVER_RULES, expression, text, title
 from leveret.observability.alert_rules import RULES, STREAM_RULES
-from leveret.protocols.metrics.cluster import CLUSTER
+from leveret.protocols.metrics.broker import CLUSTER
 from tests.parts import need_program
 from tests.protocols.metrics.names import metrics_in
 from tests.protocols.metrics.scene import Scrape

@@ -5,9 +5,9 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open
 
 from leveret.observability.exposition import Family
-from leveret.protocols.metrics.exporter import WHOLE
+from leveret.protocols.metrics.broker import POSTGRES_FIGURES
+from leveret.protocols.metrics.handler import WHOLE
 from leveret.protocols.metrics.objects import GROUPS
-from leveret.protocols.metrics.postgres import CONNECTIONS
 from tests.protocols.metrics.scene import OPEN_METRICS, Scrape, fetch, scrape
 from tests.server_process import ServerProcess
 
@@ -69,7 +69,7 @@ OVERVIEW = {
 }
 
 
-HERE = [each for each in WHOLE if each not in CONNECTIONS]
+HERE = [each for each in WHOLE if each not in POSTGRES_FIGURES]
 """What a server on files has; tests/server/test_store.py scrapes one on PostgreSQL."""
 
 

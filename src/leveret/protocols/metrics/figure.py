@@ -50,16 +50,21 @@ class ObjectMetric(NamedTuple):
     lines: Callable[[str, Sequence[Labels], list[Any]], str]
 
 
-def figure(name: str, kind: Kind, help: str, of: Callable[[Any], Told]) -> BrokerMetric:
+def family(name: str, help: str, kind: Kind | None = None) -> Family:
+    """What a metric is called: a counter ends in _total, and others are gauges if nothing else is said."""
+    return Family(name, kind or ("counter" if name.endswith("_total") else "gauge"), help)
+
+
+def figure(name: str, help: str, of: Callable[[Any], Told], kind: Kind | None = None) -> BrokerMetric:
     """A row of a table."""
-    return BrokerMetric(Family(name, kind, help), of)
+    return BrokerMetric(family(name, help, kind), of)
 
 
-def column(name: str, kind: Kind, help: str, of: Callable[[list[Any]], Sequence[Number | None]]) -> ObjectMetric:
+def column(name: str, help: str, of: Callable[[list[Any]], Sequence[Number | None]]) -> ObjectMetric:
     """A row of a table: one number of each object, or nothing to say of it."""
 
     def lines(name: str, labels: Sequence[Labels], objects: list[Any]) -> str:
         values = zip(labels, of(objects), strict=True)
         return "".join([f"{name}{label}}} {value}\n" for label, value in values if value is not None])
 
-    return ObjectMetric(Family(name, kind, help), lines)
+    return ObjectMetric(family(name, help), lines)

@@ -4,10 +4,15 @@ A client on this machine needs no login; others need the tag `monitoring` or `ad
 says that all may. What came through a proxy does not count as from this machine.
 """
 
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
+from leveret.core.errors import BrokerClosed, JournalFailed
 from leveret.observability.exposition import Format, wanted
 from leveret.operations.registry import OPERATIONS
 from leveret.protocols.http.auth import Auth
@@ -15,13 +20,24 @@ from leveret.protocols.http.request import FIELDS_MAX, Refusal, Request
 from leveret.protocols.http.response import Response, Streamed
 from leveret.protocols.http.router import Answer, Router
 from leveret.protocols.http.server import Handler
-from leveret.protocols.metrics.exporter import Exporter, Parts
-from leveret.protocols.metrics.objects import GROUPS
+from leveret.protocols.management.context import AdminContext
+from leveret.protocols.metrics.broker import CHANNELS, CLUSTER, GLOBAL, NODE, OWN, POSTGRES_FIGURES, QUEUES, REDIS
+from leveret.protocols.metrics.facts import gather
+from leveret.protocols.metrics.figure import BrokerMetric
+from leveret.protocols.metrics.objects import GROUPS, Find, Objects, Vhosts
 from leveret.security.authorisation import check_tag
+
+if TYPE_CHECKING:
+    from leveret.runtime.shared.redis import Redis
 
 PATH = b"/metrics"
 LONG_ONES_MAX = 4  # at the same time: each may be of a hundred thousand queues, a second of work
 NO_STORE = (("Cache-Control", "no-store"), ("Vary", "Accept"))
+Parts = AsyncGenerator[bytes, None]
+
+WHOLE: Sequence[BrokerMetric] = (*NODE, *GLOBAL, *CHANNELS, *QUEUES, *OWN, *REDIS, *POSTGRES_FIGURES)
+BESIDE_OBJECTS: Sequence[BrokerMetric] = (*NODE, *GLOBAL, *OWN, *REDIS, *POSTGRES_FIGURES)
+"""Without those that are told of each object under the same name."""
 
 
 class Metrics:
@@ -103,3 +119,57 @@ def query(request: Request) -> list[tuple[str, str]]:
 def owns(request: Request) -> bool:
     """Whether a path is one of these."""
     return request.raw_path == PATH or request.raw_path.startswith(PATH + b"/")
+
+
+class Exporter:
+    """Makes scrapes of one broker."""
+
+    def __init__(self, context: AdminContext, limited: Callable[[], int], redis: Redis | None = None) -> None:
+        """`limited` tells how many requests came too often."""
+        self._context = context
+        self._limited = limited
+        self._redis = redis
+
+    async def whole(self, format: Format) -> bytes:
+        """The broker as one."""
+        return await self._figures(format, WHOLE) + format.end.encode()
+
+    async def per_object(self, format: Format) -> Parts:
+        """The broker, and all that is told of single objects."""
+        yield await self._figures(format, BESIDE_OBJECTS)
+        async with aclosing(self._objects(format, GROUPS, None, "rabbitmq_")) as parts:
+            async for part in parts:
+                yield part
+        yield format.end.encode()
+
+    async def detailed(self, format: Format, families: Iterable[str], vhosts: Vhosts) -> Parts:
+        """Some families, of some virtual hosts; RabbitMQ gives them other names so that both can be scraped."""
+        async with aclosing(self._objects(format, families, vhosts, "rabbitmq_detailed_")) as parts:
+            async for part in parts:
+                yield part
+        yield format.end.encode()
+
+    async def _figures(self, format: Format, figures: Sequence[BrokerMetric]) -> bytes:
+        facts = await gather(self._context, self._limited, self._redis)
+        more = () if self._context.cluster is None else CLUSTER
+        return "".join([figure.write(format, facts) for figure in (*figures, *more)]).encode()
+
+    async def _objects(self, format: Format, families: Iterable[str], vhosts: Vhosts, prefix: str) -> Parts:
+        """Family after family, as the format wants it: each looks at every object anew."""
+        found: dict[Find, list[Objects]] = {}
+        told: set[str] = set()
+        for group in [GROUPS[name] for name in families]:
+            if group.find not in found:
+                found[group.find] = [each async for each in group.find(self._context, vhosts)]
+            for column in group.columns:
+                name = column.family.name.replace("rabbitmq_", prefix, 1)
+                if name in told:
+                    continue
+                told.add(name)
+                yield format.head(column.family._replace(name=name)).encode()
+                for runtime, labels, objects in found[group.find]:
+                    lines = ""
+                    with suppress(BrokerClosed, JournalFailed), runtime:  # a shard may go meanwhile
+                        lines = column.lines(name, labels, objects)
+                    yield lines.encode()
+                    await asyncio.sleep(0)

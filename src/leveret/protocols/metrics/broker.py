@@ -1,0 +1,490 @@
+"""Figures of the whole broker: first those under RabbitMQ's names, so that its dashboards find them, then our own.
+
+Of a Redis, of PostgreSQL and of a cluster nothing is said where there is none.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from leveret.core.histogram import Histogram
+from leveret.observability.exposition import EDGES_OF_COUNTS, EDGES_S_OF_MS, EDGES_S_OF_US, Labels, labels
+from leveret.observability.statistics import DEATHS
+from leveret.protocols.management.context import API_VERSION, PRODUCT
+from leveret.protocols.metrics.facts import ScrapeFacts
+from leveret.protocols.metrics.figure import BrokerMetric, Times, Told, figure
+from leveret.protocols.net.admission import ConnectionBudget
+from leveret.runtime.shared.keys import USES
+from leveret.runtime.stats import POSTGRES
+
+if TYPE_CHECKING:
+    from leveret.runtime.shared.redis import Redis
+
+BY_AMQP = labels(protocol="amqp091")
+TYPES = {kind: labels(queue_type=f"rabbit_{kind}_queue") for kind in ("classic", "quorum", "stream")}
+
+
+def by_amqp(name: str, help: str, counter: str) -> BrokerMetric:
+    """What channels have done."""
+    return figure(f"rabbitmq_global_{name}_total", f"{help}, by AMQP", lambda facts: {BY_AMQP: facts.traffic[counter]})
+
+
+def by_type(name: str, help: str, of: Callable[[dict[str, int]], int]) -> BrokerMetric:
+    """What was counted in queues, by their type."""
+
+    def told(facts: ScrapeFacts) -> dict[Labels, int]:
+        return {TYPES[kind]: of(tally.counts) for kind, tally in facts.tallies.items()}
+
+    return figure(f"rabbitmq_global_{name}_total", help, told)
+
+
+def on_channels(name: str, help: str, of: Callable[[ScrapeFacts], int]) -> BrokerMetric:
+    """A counter of all channels together."""
+    return figure(f"rabbitmq_channel_{name}_total", help, of)
+
+
+def died(reason: str) -> BrokerMetric:
+    """What died in queues."""
+    return by_type(f"messages_dead_lettered_{reason}", f"Messages that died: {reason}", lambda counts: counts[reason])
+
+
+GLOBAL = (
+    by_amqp("messages_received", "Messages published", "received"),
+    by_amqp("messages_received_confirm", "Messages published on channels with confirms", "received_confirm"),
+    by_amqp("messages_confirmed", "Messages confirmed, or refused, to their publishers", "confirmed"),
+    by_amqp("messages_unroutable_dropped", "Messages that no queue wanted", "dropped"),
+    by_amqp("messages_unroutable_returned", "Messages returned because no queue wanted them", "returned"),
+    by_amqp("messages_get_empty", "basic.get from an empty queue", "empty_gets"),
+    by_type("messages_routed", "Messages that came into queues", lambda c: c["published"]),
+    by_type("messages_delivered", "Messages handed out", lambda c: c["delivered"]),
+    by_type(
+        "messages_delivered_consume_manual_ack",
+        "Messages pushed to consumers that acknowledge",
+        lambda c: c["pushed"] - c["pushed_settled"],
+    ),
+    by_type(
+        "messages_delivered_consume_auto_ack",
+        "Messages pushed to consumers that do not acknowledge",
+        lambda c: c["pushed_settled"],
+    ),
+    by_type(
+        "messages_delivered_get_manual_ack",
+        "Messages taken one by one, to be acknowledged: basic.get, SQS, REST",
+        lambda c: c["delivered"] - c["pushed"] - c["taken_settled"],
+    ),
+    by_type(
+        "messages_delivered_get_auto_ack",
+        "Messages taken by basic.get without acknowledgements",
+        lambda c: c["taken_settled"],
+    ),
+    by_type("messages_redelivered", "Messages handed out again", lambda c: c["redelivered"]),
+    by_type("messages_acknowledged", "Messages acknowledged", lambda c: c["acked"]),
+    *map(died, DEATHS),
+    figure("rabbitmq_global_publishers", "Channels that have published", lambda f: {BY_AMQP: f.traffic["publishers"]}),
+    figure("rabbitmq_global_consumers", "Consumers now", lambda f: {BY_AMQP: f.objects["consumers"]}),
+)
+# What older dashboards of RabbitMQ look at: the same without labels.
+CHANNELS = (
+    on_channels("messages_published", "Messages published", lambda f: f.traffic["received"]),
+    on_channels("messages_confirmed", "Messages confirmed, or refused", lambda f: f.traffic["confirmed"]),
+    on_channels("messages_unroutable_dropped", "Messages that no queue wanted", lambda f: f.traffic["dropped"]),
+    on_channels("messages_unroutable_returned", "Messages returned", lambda f: f.traffic["returned"]),
+    on_channels("messages_acked", "Messages acknowledged", lambda f: f.traffic["acknowledged"]),
+    on_channels("messages_redelivered", "Messages handed out again", lambda f: f.traffic["redelivered"]),
+    on_channels("messages_delivered", "Messages pushed, not to be acknowledged", lambda f: f.counted("pushed_settled")),
+    on_channels(
+        "messages_delivered_ack",
+        "Messages pushed, to be acknowledged",
+        lambda f: f.counted("pushed") - f.counted("pushed_settled"),
+    ),
+    on_channels("get", "Messages taken one by one, not to be acknowledged", lambda f: f.counted("taken_settled")),
+    on_channels(
+        "get_ack",
+        "Messages taken one by one, to be acknowledged",
+        lambda f: f.counted("delivered") - f.counted("pushed") - f.counted("taken_settled"),
+    ),
+    on_channels("get_empty", "basic.get from an empty queue", lambda f: f.traffic["empty_gets"]),
+    figure("rabbitmq_channel_consumers", "Consumers on channels", lambda f: f.objects["consumers"]),
+    figure(
+        "rabbitmq_channel_messages_unacked",
+        "Messages given to channels and not settled",
+        lambda f: f.traffic["unacked"],
+    ),
+    figure(
+        "rabbitmq_channel_messages_unconfirmed",
+        "Messages published on channels and not confirmed",
+        lambda f: f.traffic["unconfirmed"],
+    ),
+)
+QUEUES = (
+    figure("rabbitmq_queue_messages_ready", "Messages that wait to be taken", lambda f: f.sum("ready")),
+    figure("rabbitmq_queue_messages_unacked", "Messages taken and not settled", lambda f: f.sum("leased")),
+    figure("rabbitmq_queue_messages", "Messages that wait or are taken", lambda f: f.sum("ready") + f.sum("leased")),
+    figure("rabbitmq_queue_messages_ready_bytes", "Bodies that wait", lambda f: f.sum("ready_bytes")),
+    figure("rabbitmq_queue_consumers", "Consumers on queues", lambda f: f.sum("consumers")),
+    figure(
+        "rabbitmq_queue_messages_published_total", "Messages that came into queues", lambda f: f.counted("published")
+    ),
+)
+
+
+def build(facts: ScrapeFacts) -> dict[Labels, int]:
+    """Which versions these are."""
+    python = platform.python_version()
+    return {
+        labels(
+            rabbitmq_version=API_VERSION,
+            erlang_version=f"none: Python {python}",
+            prometheus_plugin_version=facts.process.version,
+            prometheus_client_version="none",
+            product_name=PRODUCT,
+            product_version=facts.process.version,
+        ): 1
+    }
+
+
+def identity(facts: ScrapeFacts) -> dict[Labels, int]:
+    """Who this is: other metrics are joined with it by dashboards."""
+    return {
+        labels(
+            rabbitmq_node=facts.process.node,
+            rabbitmq_cluster=facts.cluster,
+            rabbitmq_cluster_permanent_id=f"leveret-{facts.tag:016x}",
+        ): 1
+    }
+
+
+def alarmed(facts: ScrapeFacts, what: str) -> int:
+    """Whether publishers are blocked because there is too little of something."""
+    return int(what in (facts.process.alarm() or ""))
+
+
+PROCESS = (
+    figure("rabbitmq_build_info", "RabbitMQ whose API this is, and versions of ours", build),
+    figure("rabbitmq_identity_info", "Node and cluster", identity),
+    figure("rabbitmq_process_resident_memory_bytes", "Memory used", lambda f: f.memory_bytes),
+    figure(
+        "rabbitmq_resident_memory_limit_bytes",
+        "Memory over which publishers are blocked",
+        lambda f: f.process.memory_bytes_max,
+    ),
+    figure("rabbitmq_disk_space_available_bytes", "Free disk space", lambda f: f.free_bytes),
+    figure(
+        "rabbitmq_disk_space_available_limit_bytes",
+        "Free disk space below which publishers are blocked",
+        lambda f: f.process.free_bytes_min,
+    ),
+    figure(
+        "rabbitmq_alarms_memory_used_watermark",
+        "1 while publishers are blocked for want of memory",
+        lambda f: alarmed(f, "memory"),
+    ),
+    figure(
+        "rabbitmq_alarms_free_disk_space_watermark",
+        "1 while publishers are blocked for want of disk space",
+        lambda f: alarmed(f, "disk"),
+    ),
+    figure("rabbitmq_process_open_fds", "Open files and sockets", lambda f: f.files),
+    figure("rabbitmq_process_max_fds", "Open files that there may be", lambda f: f.process.files_max),
+    figure("rabbitmq_process_open_tcp_sockets", "Open AMQP sockets", lambda f: f.objects["connections"]),
+    figure("rabbitmq_process_max_tcp_sockets", "Open sockets that there may be", lambda f: f.process.files_max),
+    figure("process_resident_memory_bytes", "Memory used", lambda f: f.memory_bytes),
+    figure("process_open_fds", "Open files and sockets", lambda f: f.files),
+    figure("process_max_fds", "Open files that there may be", lambda f: f.process.files_max),
+    figure("process_cpu_seconds_total", "CPU time used", lambda f: round(f.cpu_s, 3)),
+    figure(
+        "process_start_time_seconds",
+        "When the server was started, in seconds since 1970",
+        lambda f: f.process.started_ms / 1_000,
+    ),
+)
+OBJECTS = (
+    figure("rabbitmq_connections", "Connections now", lambda f: f.objects["connections"]),
+    figure("rabbitmq_channels", "Channels now", lambda f: f.objects["channels"]),
+    figure("rabbitmq_consumers", "Consumers now", lambda f: f.objects["consumers"]),
+    figure("rabbitmq_queues", "Queues now", lambda f: f.objects["queues"]),
+    figure("rabbitmq_connections_opened_total", "Connections opened", lambda f: f.churn["connection_created"]),
+    figure("rabbitmq_connections_closed_total", "Connections closed", lambda f: f.churn["connection_closed"]),
+    figure("rabbitmq_channels_opened_total", "Channels opened", lambda f: f.churn["channel_created"]),
+    figure("rabbitmq_channels_closed_total", "Channels closed", lambda f: f.churn["channel_closed"]),
+    figure("rabbitmq_queues_declared_total", "Queues declared", lambda f: f.churn["queue_declared"]),
+    figure("rabbitmq_queues_created_total", "Queues created", lambda f: f.churn["queue_created"]),
+    figure("rabbitmq_queues_deleted_total", "Queues deleted", lambda f: f.churn["queue_deleted"]),
+)
+NODE = PROCESS + OBJECTS
+
+
+def by_priority(facts: ScrapeFacts, which: str = "by_priority") -> dict[Labels, int]:
+    """What waits, or came, by its priority."""
+    found: dict[int, int] = {}
+    for tally in facts.tallies.values():
+        for priority, count in getattr(tally, which).items():
+            found[priority] = found.get(priority, 0) + count
+    return {labels(priority=str(priority)): count for priority, count in sorted(found.items())}
+
+
+def oldest_s(facts: ScrapeFacts) -> float:
+    """How long the message waits that waits longest."""
+    times = [tally.oldest_ms for tally in facts.tallies.values() if tally.oldest_ms is not None]
+    return max(0, facts.now_ms - min(times)) / 1_000 if times else 0
+
+
+def times(facts: ScrapeFacts, which: str) -> Times:
+    """A histogram of all queues, those too that are gone."""
+    together = Histogram()
+    for tally in facts.tallies.values():
+        together.add(getattr(tally, which))
+    return Times(together, EDGES_S_OF_MS, 1_000)
+
+
+def dead(facts: ScrapeFacts) -> dict[Labels, int]:
+    """What died, by its reason."""
+    return {labels(reason=reason): facts.counted(reason) for reason in DEATHS}
+
+
+def failed(facts: ScrapeFacts) -> int:
+    """Deliveries that did not end in an acknowledgement."""
+    return facts.counted("nacked") + facts.counted("timed_out") + facts.counted("rejected")
+
+
+def sync_times(facts: ScrapeFacts) -> Told:
+    """How long the disk took."""
+    return None if facts.storage is None else Times(facts.storage.sync_us, EDGES_S_OF_US, 1_000_000)
+
+
+def commit_sizes(facts: ScrapeFacts) -> Told:
+    """How much went to the disk together."""
+    return None if facts.storage is None else Times(facts.storage.batch_entries, EDGES_OF_COUNTS)
+
+
+def stored(name: str) -> Callable[[ScrapeFacts], Told]:
+    """A figure of the journal, if there is one."""
+    return lambda facts: None if facts.storage is None else getattr(facts.storage, name)
+
+
+def lists_end(facts: ScrapeFacts) -> Told:
+    """When revocation lists expire, if there are any."""
+    return {labels(of=name): at_ms / 1_000 for name, at_ms in facts.process.lists_end_ms().items()} or None
+
+
+def by_listener(of: Callable[[ConnectionBudget], int]) -> Callable[[ScrapeFacts], Told]:
+    """A figure of the budget of each protocol."""
+    return lambda facts: {labels(listener=each.listener): of(each) for each in facts.process.budgets}
+
+
+def forwarded(facts: ScrapeFacts) -> Told:
+    """Rows of the audit log for the collector, if there is one."""
+    forwarder = facts.audit.forwarder
+    if forwarder is None:
+        return None
+    return {labels(outcome="sent"): forwarder.sent, labels(outcome="dropped"): forwarder.dropped}
+
+
+LISTENERS = (
+    figure(
+        "leveret_listener_connections",
+        "Connections of a protocol, counted against connections_max",
+        by_listener(lambda budget: budget.connections),
+    ),
+    figure(
+        "leveret_listener_connections_half_open",
+        "Connections that have not authenticated, counted against half_open_max",
+        by_listener(lambda budget: budget.half_open),
+    ),
+    figure(
+        "leveret_listener_connections_evicted_total",
+        "Connections that had not authenticated and were closed for a newer one",
+        by_listener(lambda budget: budget.evicted.count),
+    ),
+    figure(
+        "leveret_listener_connections_refused_total",
+        "Connections that were refused because a limit was reached",
+        by_listener(lambda budget: budget.refused.count),
+    ),
+)
+
+MESSAGES = (
+    figure("leveret_messages_ready_by_priority", "Messages that wait, by priority", by_priority),
+    figure(
+        "leveret_messages_published_by_priority_total",
+        "Messages that came into queues, by priority",
+        lambda f: by_priority(f, "published_by_priority"),
+    ),
+    figure("leveret_messages_scheduled", "Messages that are not due yet", lambda f: f.sum("scheduled")),
+    figure(
+        "leveret_messages_backing_off",
+        "Messages that come back some time after a failed delivery",
+        lambda f: f.sum("backing_off"),
+    ),
+    figure("leveret_leases", "Messages taken and not settled", lambda f: f.sum("leased")),
+    figure("leveret_oldest_message_age_seconds", "How long the first of all messages waits", oldest_s),
+    figure(
+        "leveret_waiting_seconds",
+        "Time from when a message could be taken to its first delivery",
+        lambda f: times(f, "waiting"),
+        "histogram",
+    ),
+    figure(
+        "leveret_processing_seconds",
+        "Time from the delivery of a message to its acknowledgement or rejection",
+        lambda f: times(f, "processing"),
+        "histogram",
+    ),
+    figure("leveret_dead_letters_total", "Messages that died, by reason", dead),
+    figure("leveret_deliveries_failed_total", "Deliveries nacked, rejected or timed out", failed),
+    figure("leveret_publishes_refused_total", "Messages that a full queue refused", lambda f: f.counted("refused")),
+    figure("leveret_rate_limited_requests_total", "Requests over HTTP refused with 429", lambda f: f.limited),
+    figure(
+        "leveret_spans_total",
+        "Spans of traced messages, by outcome; avoided counts messages over tracing_rate_max",
+        lambda f: {labels(outcome=outcome): count for outcome, count in f.spans.items()},
+    ),
+)
+STORAGE = (
+    figure("leveret_journal_sync_seconds", "Time of one fdatasync of the journal", sync_times, "histogram"),
+    figure(
+        "leveret_journal_commit_entries", "Publishes, deliveries and settlements in a commit", commit_sizes, "histogram"
+    ),
+    figure("leveret_journal_written_bytes_total", "Written to the journal", stored("written_bytes")),
+    figure(
+        "leveret_journal_unwritten_bytes",
+        "Appended to the journal and not yet on disk",
+        stored("unwritten_bytes"),
+    ),
+    figure("leveret_journal_bytes", "Size of the journal on disk", stored("log_bytes")),
+    figure("leveret_journal_segments", "Segments of the journal", stored("segments")),
+    figure(
+        "leveret_journal_full",
+        "1 while publishes are refused because the disk is nearly full",
+        stored("full"),
+    ),
+    figure("leveret_journal_replay_seconds", "Time of the last recovery", stored("replay_s")),
+    figure(
+        "leveret_archive_bytes",
+        "Size of the archive of segments, if there is one",
+        stored("archive_bytes"),
+    ),
+)
+STREAMS = (
+    figure("leveret_stream_messages", "Messages in all streams", lambda f: f.streams.messages),
+    figure("leveret_stream_bytes", "Size of all streams", lambda f: f.streams.bytes),
+    figure("leveret_stream_segments", "Segments of all streams", lambda f: f.streams.segments),
+    figure(
+        "leveret_stream_group_lag",
+        "Messages of a stream that a consumer group has yet to read",
+        lambda f: f.streams.lags,
+    ),
+)
+ALERTS = (
+    figure(
+        "leveret_alerts_firing",
+        "Alerts of the broker itself that are firing, by rule",
+        lambda f: {labels(rule=rule): count for rule, count in f.alerts.items()},
+    ),
+)
+SECURITY = (
+    figure(
+        "leveret_audit_rows_total",
+        "Rows of the audit log since the start, by log; refusals that are counted are one row",
+        lambda f: {labels(log=kind): count for kind, count in f.audit.counts()["rows"].items()},
+    ),
+    figure(
+        "leveret_audit_rows_lost_total",
+        "Rows of the audit log that the disk has not taken",
+        lambda f: {labels(log=kind): count for kind, count in f.audit.counts()["lost"].items()},
+    ),
+    figure(
+        "leveret_audit_forwarded_total",
+        "Rows of the audit log for the collector, by outcome: sent, dropped; no sample without audit_forward",
+        forwarded,
+    ),
+    figure(
+        "leveret_audit_forward_waiting",
+        "Rows of the audit log that wait for the collector; no sample without audit_forward",
+        lambda f: None if f.audit.forwarder is None else len(f.audit.forwarder),
+    ),
+    figure(
+        "leveret_tls_revocation_list_expiry_timestamp_seconds",
+        "When the first revocation list of certificates expires (clients, links), in seconds since 1970",
+        lists_end,
+    ),
+)
+OWN = MESSAGES + LISTENERS + STORAGE + STREAMS + ALERTS + SECURITY
+
+
+def of_redis(name: str, help: str, of: Callable[[Redis], Told]) -> BrokerMetric:
+    """A figure of the Redis that nodes share things by; nothing is said where there is none."""
+    return figure(f"leveret_redis_{name}", help, lambda facts: None if facts.redis is None else of(facts.redis))
+
+
+REDIS = (
+    of_redis("up", "1 while the Redis that nodes share limits by answers; no sample without one", lambda r: int(r.up)),
+    of_redis("errors_total", "Times that Redis did not answer, or with an error", lambda r: r.errors),
+    of_redis("connections", "Connections to Redis", lambda r: r.connections[0]),
+    of_redis("connections_in_use", "Those with a round trip under way", lambda r: r.connections[1]),
+    of_redis("waits_total", "Questions that waited for the round trip of others", lambda r: r.waits),
+    of_redis("reconnects_total", "Times that Redis answered again after it had been away", lambda r: r.reconnects),
+    of_redis(
+        "fallbacks_total",
+        "What a node decided by itself while Redis was away, by use",
+        lambda r: {labels(use=use): r.fallbacks[use] for use in USES},
+    ),
+)
+
+
+def of_postgres(name: str, help: str, of: Callable[[], int]) -> BrokerMetric:
+    """A figure of the connections to PostgreSQL; nothing is said where there is none."""
+    return figure(f"leveret_postgres_{name}", help, lambda facts: of() if POSTGRES.used else None)
+
+
+POSTGRES_FIGURES: tuple[BrokerMetric, ...] = (
+    of_postgres("connections", "Connections to PostgreSQL; no sample without a store there", lambda: POSTGRES.open),
+    of_postgres("connections_in_use", "Those with a statement under way", lambda: POSTGRES.in_use),
+    of_postgres("waits_total", "Statements that waited for another one on their connection", lambda: POSTGRES.waits),
+    of_postgres("reconnects_total", "Connections that replaced a lost one", lambda: POSTGRES.reconnects),
+    of_postgres("errors_total", "Errors of PostgreSQL, or of the way to it", lambda: POSTGRES.errors),
+)
+
+
+def of_node(name: str, help: str, of: str | Callable[[dict[str, Any]], Told]) -> BrokerMetric:
+    """A row of the table; a key is that of a number which the node tells of itself."""
+    look = itemgetter(of) if isinstance(of, str) else of
+    return figure(f"leveret_cluster_{name}", help, lambda facts: look(facts.part))
+
+
+def links(part: dict[str, Any]) -> Told:
+    """Whether each other node can be reached."""
+    return {labels(peer=name): int(up) for name, up in part["links"].items()}
+
+
+def link_bytes(part: dict[str, Any]) -> Told:
+    """What has passed on links."""
+    return {labels(peer=peer, direction=way): count for (peer, way), count in sorted(part["link_bytes"].items())}
+
+
+CLUSTER = (
+    of_node("shards", "Shards that this node has", "shards"),
+    of_node("shards_vacant", "Shards without an owner, as this node sees it", "vacant"),
+    of_node("takeovers_total", "Shards that this node has taken over", "takeovers"),
+    of_node("takeovers_failed_total", "Shards that it could not take", "takeovers_failed"),
+    of_node("takeover_seconds_total", "Time of all takeovers that were made", lambda p: p["takeover_ms"] / 1_000),
+    of_node("shards_lost_total", "Shards lost to a higher epoch", "shards_lost"),
+    of_node("link_up", "1 while another node can be reached", links),
+    of_node("link_bytes_total", "Bytes between this node and another, by direction", link_bytes),
+    of_node("requests_forwarded_total", "Requests over HTTP sent to other nodes", "forwarded"),
+    of_node("catalog_version", "Version of the definitions that this node has", "definitions"),
+    of_node("outbox_messages", "Messages on their way to other shards", "outbox"),
+    of_node("outbox_oldest_seconds", "Age of the oldest of them", lambda p: p["outbox_oldest_ms"] / 1_000),
+    of_node("outbox_stuck", "Shards and queues that take none of them now", "outbox_stuck"),
+    of_node("etcd_trouble", "1 while etcd does not renew the lease of this node", "etcd_trouble"),
+    of_node("store_trouble", "1 while PostgreSQL does not take what a shard writes", "store_trouble"),
+    of_node(
+        "definitions_trouble",
+        "1 while the definitions of this node may be old, and its clients wait",
+        "definitions_trouble",
+    ),
+    of_node("shards_doubtful", "Shards of this node with queues that older definitions do not know", "doubtful"),
+)
