@@ -13,7 +13,9 @@ SECONDS ?= 60
 UPLOT ?= 1.6.32
 CONSOLE_VENDOR := src/leveret/protocols/console/page/vendor
 
-COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h')
+# What only tests need of compiled code, and what the package has.
+COMPILED_TESTS := $(wildcard tests/storage/journal/*.pyx)
+COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h') $(COMPILED_TESTS)
 STUBS := $(subst /,.,$(patsubst src/%.pyi,%,$(shell find src -name '*.pyi')))
 TREES := $(wildcard src tests bench examples)
 BENCHES := $(wildcard bench/bench_$(or $(BENCH),*).py)
@@ -193,8 +195,9 @@ $(VENV)/.built: pyproject.toml setup.py $(COMPILED) | $(VENV)/.created
 		-I"$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("include"))')" - || { \
 		echo 'A C compiler and the Python headers are needed: on Debian, `apt-get install build-essential python3-dev`.' >&2; \
 		exit 1; }
-	@find src -name '*.so' -delete
+	@find src $(dir $(COMPILED_TESTS)) -name '*.so' -delete
 	$(if $(filter pyproject.toml setup.py,$?),$(install),$(PY) setup.py -q build_ext --inplace)
+	$(if $(COMPILED_TESTS),@$(PY) -m Cython.Build.Cythonize --quiet --inplace $(COMPILED_TESTS))
 	@touch $@
 
 # Spark comes as a source package, of which pip makes a wheel for a minute or more: meanwhile our own modules are compiled.

@@ -11,8 +11,8 @@ import atheris  # type: ignore
 from leveret.core.errors import JournalError
 from leveret.core.ports import Journal
 from leveret.storage.journal.entries import Replay, read_head
-from leveret.storage.journal.replay import PlainState
 from tests.storage.journal.frames import ALSO, DEDUP, DEFINE, PUBLISH, PURGE, RECORD, SALT, TIMED, frame, record_entry
+from tests.storage.journal.plain_state import PlainState
 
 SEED = b"".join(
     [record_entry(PUBLISH), bytes([TIMED]) + bytes(31), bytes([ALSO, 7]) + bytes(30), record_entry(DEFINE)]

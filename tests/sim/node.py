@@ -9,9 +9,9 @@ from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.files.store import FileStore
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.options import JournalOptions
-from leveret.storage.journal.replay import PlainState
 from tests.sim.checker import Held, Snapshot
 from tests.sim.simdisk import SimDisk
+from tests.storage.journal.plain_state import PlainState
 
 NOW_MS = 1_000
 ROUTE = b"\x00\x01q"

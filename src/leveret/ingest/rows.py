@@ -13,8 +13,7 @@ from leveret.core.publish import Publisher
 from leveret.core.queue import Queue
 from leveret.core.tables import MalformedTable, decode_table
 from leveret.embedded.outgoing import Outgoing, PreparedMessage, check_size, prepare
-from leveret.ingest.cells import Numbers, Texts
-from leveret.ingest.packed import Kind, Packed, PackedField
+from leveret.ingest.cells import Kind, Numbers, Packed, PackedField, Texts
 from leveret.ingest.row_groups import Cell, RowGroup
 
 PROPERTIES = ("message_id", "content_type", "content_encoding", "correlation_id", "reply_to", "type", "app_id")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from leveret.core.errors import DamagedJournal, JournalError, UnknownFormat
 from leveret.storage.journal.columns import KINDS, EventColumns
-from leveret.storage.journal.survey import Survey
+from leveret.storage.journal.walk import Survey
 from tests.storage.journal.frames import (
     ALSO,
     DEDUP,

@@ -8,7 +8,7 @@ import pytest
 from leveret.core.ports import Journal
 from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.postgres.statements import PostgresTable
-from leveret.storage.journal.replay import PlainState
+from tests.storage.journal.plain_state import PlainState
 from tests.storage.journal.table_world import TableWorld
 from tests.storage.journal.world import HEADER, ROUTE, Life, World
 

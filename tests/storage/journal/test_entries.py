@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from leveret.core.errors import DamagedJournal, JournalError, UnknownFormat
 from leveret.core.ports import Journal
 from leveret.storage.journal.entries import Replay, read_head
-from leveret.storage.journal.replay import PlainState
 from tests.storage.journal.frames import (
     ALSO,
     DEDUP,
@@ -25,6 +24,7 @@ from tests.storage.journal.frames import (
     frame,
     record_entry,
 )
+from tests.storage.journal.plain_state import PlainState
 
 
 def play(data: bytes) -> PlainState:

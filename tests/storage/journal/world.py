@@ -14,8 +14,8 @@ from leveret.storage.journal.files.recovery import RecoveredJournal
 from leveret.storage.journal.files.store import FileStore
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.options import JournalOptions
-from leveret.storage.journal.replay import PlainState
 from leveret.storage.journal.store import Store
+from tests.storage.journal.plain_state import PlainState
 
 ROUTE = b"\x06events\x04made"
 HEADER = b"header bytes"

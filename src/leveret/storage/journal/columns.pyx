@@ -9,32 +9,13 @@ A RETURN, a PURGE and a DEFINE do not say when they happened: they get the time 
 was moved forward, because it repeats one that lies in an older segment.
 """
 
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from leveret.core.message cimport BLOB
 from leveret.storage.journal.records cimport (
-    ALSO,
-    ALSO_QUEUES,
-    DEDUP,
-    DEFINE,
-    DELIVER,
-    ENTRY_BYTES,
-    MOVED_FORWARD,
-    PUBLISH,
-    PURGE,
-    RECORD_HEADER_BYTES,
-    RETURN,
-    RUN_MAX,
-    SETTLE,
-    TIMED,
-    AlsoEntry,
-    Buffer,
-    RecordEntry,
-    ReturnEntry,
-    RunEntry,
-    TimedEntry,
+    ALSO, ALSO_QUEUES, DEDUP, DEFINE, DELIVER, ENTRY_BYTES, MOVED_FORWARD, PUBLISH, PURGE, RECORD_HEADER_BYTES,
+    RETURN, RUN_MAX, SETTLE, TIMED, AlsoEntry, Buffer, RecordEntry, ReturnEntry, RunEntry, TimedEntry,
 )
 from leveret.storage.journal.walk cimport Walk
 
@@ -133,17 +114,17 @@ cdef class EventColumns(Walk):
     def take(self) -> dict[str, bytes]:
         """The columns, which are new ones from now on."""
         cdef dict taken = {
-            "kind": packed(self.kinds), "how": packed(self.hows), "queue": packed(self.queue_numbers),
-            "seq": packed(self.seqs), "at_ms": packed(self.ats), "held_ms": packed(self.helds),
-            "due_ms": packed(self.dues), "enqueued_ms": packed(self.enqueueds), "expiry_ms": packed(self.expiries),
-            "bytes": packed(self.sizes), "deliveries": packed(self.deliveries), "consumer": packed(self.consumers),
-            "priority": packed(self.priorities),
+            "kind": self.kinds.copied(), "how": self.hows.copied(), "queue": self.queue_numbers.copied(),
+            "seq": self.seqs.copied(), "at_ms": self.ats.copied(), "held_ms": self.helds.copied(),
+            "due_ms": self.dues.copied(), "enqueued_ms": self.enqueueds.copied(), "expiry_ms": self.expiries.copied(),
+            "bytes": self.sizes.copied(), "deliveries": self.deliveries.copied(), "consumer": self.consumers.copied(),
+            "priority": self.priorities.copied(),
         }
         if self.content:
-            taken["route"], taken["route_ends"] = packed(self.routes), packed(self.route_ends)
-            taken["header"], taken["header_ends"] = packed(self.headers), packed(self.header_ends)
-            taken["body"], taken["body_ends"] = packed(self.bodies), packed(self.body_ends)
-            taken["blob"] = packed(self.blobs)
+            taken["route"], taken["route_ends"] = self.routes.copied(), self.route_ends.copied()
+            taken["header"], taken["header_ends"] = self.headers.copied(), self.header_ends.copied()
+            taken["body"], taken["body_ends"] = self.bodies.copied(), self.body_ends.copied()
+            taken["blob"] = self.blobs.copied()
         self.clear()
         return taken
 
@@ -342,8 +323,3 @@ cdef int put_end(Buffer ends, uint64_t end) except -1:
     """Note where a value ends."""
     (<int32_t*>ends.extend(4))[0] = <int32_t>end
     return 0
-
-
-cdef bytes packed(Buffer column):
-    """The bytes of a column."""
-    return PyBytes_FromStringAndSize(<const char*>column.data, <Py_ssize_t>column.size)

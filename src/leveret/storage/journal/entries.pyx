@@ -9,33 +9,9 @@ from libc.string cimport memcpy
 
 from leveret.core.ports cimport Entry, JournaledState
 from leveret.storage.journal.records cimport (
-    ALSO,
-    ALSO_QUEUES,
-    DEDUP,
-    DEFINE,
-    DELIVER,
-    ENCRYPTED,
-    ENTRY_BYTES,
-    BATCH_HEADER_BYTES,
-    BATCH_MAGIC,
-    MOVED_FORWARD,
-    PUBLISH,
-    PURGE,
-    RECORD_HEADER_BYTES,
-    RETURN,
-    RUN_MAX,
-    SETTLE,
-    TAG_BYTES,
-    TIMED,
-    AlsoEntry,
-    DedupEntry,
-    BatchHeader,
-    RecordEntry,
-    ReturnEntry,
-    RunEntry,
-    TimedEntry,
-    crc32c_of,
-    crc32c_prepare,
+    ALSO, ALSO_QUEUES, DEDUP, DEFINE, DELIVER, ENTRY_BYTES, BATCH_HEADER_BYTES, MOVED_FORWARD, PUBLISH, PURGE,
+    RECORD_HEADER_BYTES, RETURN, RUN_MAX, SETTLE, TIMED, AlsoEntry, DedupEntry, BatchHeader, RecordEntry, ReturnEntry,
+    RunEntry, TimedEntry, crc32c_prepare, is_whole, rest_of,
 )
 
 from leveret.core.errors import DamagedJournal, UnknownFormat
@@ -54,16 +30,8 @@ def read_head(const uint8_t[::1] data, uint64_t offset, uint32_t salt) -> BatchH
     """The header of the commit batch at an offset, or None when there is no whole commit batch of this segment."""
     cdef BatchHeader header
     cdef BatchHead head
-    cdef uint64_t size = <uint64_t>data.shape[0], rest
-    if offset > size or size - offset < BATCH_HEADER_BYTES:
-        return None
-    memcpy(&header, &data[offset], BATCH_HEADER_BYTES)
-    if header.magic != BATCH_MAGIC or header.salt != salt or header.index_len % ENTRY_BYTES:
-        return None
-    rest = <uint64_t>header.body_len + header.index_len + (TAG_BYTES if header.flags & ENCRYPTED else 0)
-    if rest > size - offset - BATCH_HEADER_BYTES:
-        return None
-    if header.crc != crc32c_of(0, &data[offset] + 8, BATCH_HEADER_BYTES - 8 + rest):
+    cdef uint64_t size = <uint64_t>data.shape[0]
+    if offset >= size or not is_whole(&data[offset], size - offset, salt, &header):
         return None
     head = BatchHead.__new__(BatchHead)
     head.seq = header.seq
@@ -73,7 +41,7 @@ def read_head(const uint8_t[::1] data, uint64_t offset, uint32_t salt) -> BatchH
     head.index_len = header.index_len
     head.salt = header.salt
     head.flags = header.flags
-    head.end = offset + BATCH_HEADER_BYTES + rest
+    head.end = offset + BATCH_HEADER_BYTES + rest_of(&header)
     return head
 
 
@@ -234,3 +202,38 @@ cdef class Replay:
             f"seg-{self.segment:020d}.log: the frame whose bodies begin at {self.area_offset} contradicts itself: "
             "restore the file from a backup"
         )
+
+
+cdef class Mentions(JournaledState):
+    """Collects the queues that a segment speaks of."""
+
+    cdef readonly set queues
+
+    def __cinit__(self):
+        self.queues = set()
+
+    cdef int replay_publish(
+        self, uint32_t queue, Entry* entry, uint64_t due_ms, uint64_t group, bint moved
+    ) except -1:
+        self.queues.add(queue)
+        return 0
+
+    cdef int replay_settle(self, uint32_t queue, uint64_t seq, uint32_t count) except -1:
+        self.queues.add(queue)
+        return 0
+
+    cdef int replay_deliver(self, uint32_t queue, uint64_t seq, uint32_t count, uint32_t deliveries) except -1:
+        self.queues.add(queue)
+        return 0
+
+    cdef int replay_return(self, uint32_t queue, uint64_t seq, uint32_t deliveries, uint64_t due_ms) except -1:
+        self.queues.add(queue)
+        return 0
+
+    def replay_purge(self, queue: int, before: int, keep: list[int]) -> None:
+        """A purge names one queue."""
+        self.queues.add(queue)
+
+    def replay_dedup(self, queue: int, digest: bytes, seq: int, at_ms: int, segment: int) -> None:
+        """A key belongs to one queue."""
+        self.queues.add(queue)

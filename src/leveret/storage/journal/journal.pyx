@@ -11,14 +11,7 @@ from leveret.core.message cimport PERSISTENT, Message, new_message
 from leveret.core.ports cimport Content, Entry, Journal, Place, Record, parts_of
 from leveret.storage.journal.batch cimport OpenBatches
 from leveret.storage.journal.records cimport (
-    MOVED_FORWARD,
-    PURGE,
-    RECORD_HEADER_BYTES,
-    SEGMENT_HEADER_BYTES,
-    SETTLE,
-    CommitBatch,
-    crc32c_of,
-    crc32c_prepare,
+    MOVED_FORWARD, PURGE, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SETTLE, CommitBatch, crc32c_of, crc32c_prepare,
 )
 
 from leveret.core.errors import DamagedJournal

@@ -1,4 +1,5 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 cdef extern from "crc32c.h" nogil:
     void crc32c_prepare()
@@ -92,12 +93,28 @@ cdef packed struct DedupEntry:
     uint64_t seq
     uint8_t digest[16]
 
+cdef inline uint64_t rest_of(const BatchHeader* header) noexcept:
+    """The length of a commit batch after its header."""
+    return <uint64_t>header.body_len + header.index_len + (TAG_BYTES if header.flags & ENCRYPTED else 0)
+
+cdef inline bint is_whole(const uint8_t* batch, uint64_t left, uint32_t salt, BatchHeader* header) noexcept:
+    """Read the header of a commit batch; whether all of it is here, undamaged, and of a segment with this salt."""
+    if left < BATCH_HEADER_BYTES:
+        return False
+    memcpy(header, batch, BATCH_HEADER_BYTES)
+    return (
+        header.magic == BATCH_MAGIC and header.salt == salt and header.index_len % ENTRY_BYTES == 0
+        and rest_of(header) <= left - BATCH_HEADER_BYTES
+        and header.crc == crc32c_of(0, batch + 8, BATCH_HEADER_BYTES - 8 + rest_of(header))
+    )
+
 cdef class Buffer:
     cdef uint8_t* data
     cdef size_t size
     cdef size_t capacity
     cdef uint8_t* extend(self, size_t more) except NULL
     cdef int append(self, const void* data, size_t size) except -1
+    cdef bytes copied(self)
 
 cdef class CommitBatch:
     cdef readonly uint64_t seq

@@ -25,6 +25,7 @@ A DELIVER without a time only carries a count forward. What `what` means is the 
 """
 
 from cpython.buffer cimport PyBUF_READ
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
@@ -71,6 +72,10 @@ cdef class Buffer:
         if size:        # an empty buffer has no address, which would pass for a failure
             memcpy(self.extend(size), data, size)
         return 0
+
+    cdef bytes copied(self):
+        """All of them."""
+        return PyBytes_FromStringAndSize(<const char*>self.data, <Py_ssize_t>self.size)
 
 
 cdef class CommitBatch:

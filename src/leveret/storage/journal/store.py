@@ -17,11 +17,11 @@ from leveret.storage.encryption import KeyRef
 from leveret.storage.journal.checkpoint import Checkpoint, Position
 from leveret.storage.journal.commit import Commit, CommitBatchWriter, Lock, ThreadedCommit
 from leveret.storage.journal.compaction import Names, is_worth_copying
+from leveret.storage.journal.entries import Mentions
 from leveret.storage.journal.files.meta import Meta
 from leveret.storage.journal.files.recovery import RecoveredJournal
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.options import JournalOptions
-from leveret.storage.journal.replay import Mentions
 
 Archiver = Callable[[str, dict[int, str]], object]
 """Writes a segment to a directory, with the names of its queues."""

@@ -17,7 +17,7 @@ cdef class Walk:
     cdef uint64_t index_size
     cdef uint64_t position              # of the next entry
     cdef int64_t when_ms
-    cdef bint is_whole(self, BatchHeader* header) noexcept
+    cdef bint find(self, BatchHeader* header) noexcept
     cdef int next_batch(self) except -1
     cdef int check_area(self, uint64_t offset, uint64_t size) except -1
     cdef object damage(self, uint64_t offset, str what)

@@ -36,6 +36,16 @@ cdef packed struct RecordHeader:
     uint8_t filter_len
     uint8_t producer_len
 
+cdef inline const RecordHeader* record_at(const uint8_t* at, const uint8_t* end, uint64_t* fixed) noexcept:
+    """The header of the record here, and how long the record is without its content; NULL: it contradicts itself."""
+    cdef const RecordHeader* header = <const RecordHeader*>at
+    if end - at < RECORD_HEADER_BYTES:
+        return NULL
+    fixed[0] = RECORD_HEADER_BYTES + <uint64_t>header.route_len + header.filter_len + header.producer_len
+    if header.size > <uint64_t>(end - at) or fixed[0] + header.header_len > header.size:
+        return NULL
+    return header
+
 cdef class Block:
     cdef readonly uint64_t first            # the offset of its first record
     cdef readonly uint32_t count

@@ -276,11 +276,8 @@ def records_in(
     cdef StoredRecord record
     cdef list found = []
     for index in range(0 if head.is_lost else head.count):
-        if end - at < RECORD_HEADER_BYTES:
-            return None
-        header = <const RecordHeader*>at
-        fixed = RECORD_HEADER_BYTES + <uint64_t>header.route_len + header.filter_len + header.producer_len
-        if header.size > <uint64_t>(end - at) or fixed + header.header_len > header.size:
+        header = record_at(at, end, &fixed)
+        if header == NULL:
             return None
         part = at + RECORD_HEADER_BYTES
         at += header.size

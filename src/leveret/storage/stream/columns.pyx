@@ -4,11 +4,11 @@ No record becomes an object. Values of different lengths (route, header, body, f
 the other, with their ends beside them; those that were not asked for are not copied.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from leveret.storage.journal.records cimport Buffer
-from leveret.storage.stream.blocks cimport BLOCK_HEADER_BYTES, RECORD_HEADER_BYTES, BlockHeader, RecordHeader
+from leveret.storage.stream.blocks cimport BLOCK_HEADER_BYTES, RECORD_HEADER_BYTES, BlockHeader, RecordHeader, record_at
 
 from leveret.storage.stream.blocks import read_head
 
@@ -65,11 +65,8 @@ cdef class BlockColumns:
         if start < 0 or end > PyBytes_GET_SIZE(data) or end - start < BLOCK_HEADER_BYTES:
             return False
         for index in range(count if at != stop else 0):  # nothing is left of records that were lost
-            if stop - at < RECORD_HEADER_BYTES:
-                return False
-            header = <const RecordHeader*>at
-            fixed = RECORD_HEADER_BYTES + <uint64_t>header.route_len + header.filter_len + header.producer_len
-            if header.size > <uint64_t>(stop - at) or fixed + header.header_len > header.size:
+            header = record_at(at, stop, &fixed)
+            if header == NULL:
                 return False
             at += header.size
             if self.first <= first + index < self.end:
@@ -104,16 +101,11 @@ cdef class BlockColumns:
     def take(self) -> dict[str, bytes]:
         """The columns, which are new ones from now on."""
         cdef dict taken = {
-            "seq": packed(self.offsets), "enqueued_ms": packed(self.times), "sequence": packed(self.sequences),
-            "bytes": packed(self.sizes),
+            "seq": self.offsets.copied(), "enqueued_ms": self.times.copied(), "sequence": self.sequences.copied(),
+            "bytes": self.sizes.copied(),
         }
         for name, wanted, text, ends in zip(TEXTS, self.wanted, self.texts, self.ends):
             if wanted:
-                taken[name], taken[f"{name}_ends"] = packed(<Buffer>text), packed(<Buffer>ends)
+                taken[name], taken[f"{name}_ends"] = (<Buffer>text).copied(), (<Buffer>ends).copied()
         self.clear()
         return taken
-
-
-cdef bytes packed(Buffer column):
-    """The bytes of a column."""
-    return PyBytes_FromStringAndSize(<const char*>column.data, <Py_ssize_t>column.size)

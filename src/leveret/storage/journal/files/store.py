@@ -15,6 +15,7 @@ from leveret.storage.encryption import KeyRef
 from leveret.storage.journal.checkpoint import Checkpoint, write_checkpoint
 from leveret.storage.journal.commit import Lock, stop_process
 from leveret.storage.journal.compaction import Names, archive_segment, remove_segment
+from leveret.storage.journal.entries import Mentions
 from leveret.storage.journal.files.meta import META_NAME, Meta, new_meta, read_meta, write_meta
 from leveret.storage.journal.files.recovery import RecoveredJournal, Recovery, play_segment
 from leveret.storage.journal.files.segments import (
@@ -26,7 +27,6 @@ from leveret.storage.journal.files.segments import (
 from leveret.storage.journal.files.writer import SegmentWriter
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.options import JournalOptions
-from leveret.storage.journal.replay import Mentions
 from leveret.storage.journal.store import Archiver, Store
 
 

@@ -25,6 +25,7 @@ from leveret.storage.encryption import KeyRef
 from leveret.storage.journal.checkpoint import Checkpoint, packed_checkpoint
 from leveret.storage.journal.commit import Lock, stop_process
 from leveret.storage.journal.compaction import Names, archive_bytes
+from leveret.storage.journal.entries import Mentions
 from leveret.storage.journal.files.meta import Meta, new_meta, packed_meta, parse_meta
 from leveret.storage.journal.files.recovery import RecoveredJournal, play_bytes
 from leveret.storage.journal.journal import FileJournal
@@ -35,7 +36,6 @@ from leveret.storage.journal.postgres.recovery import TableRecovery
 from leveret.storage.journal.postgres.stream_table import Beside
 from leveret.storage.journal.postgres.table import ShardRow, ShardTable, Unknown
 from leveret.storage.journal.postgres.writer import RETRY_S, RETRY_S_MAX, TableWriter, fenced
-from leveret.storage.journal.replay import Mentions
 from leveret.storage.journal.store import COPIED_BYTES, Archiver, Store
 
 ROW_BYTES_MAX = 256 << 20
