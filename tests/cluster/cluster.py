@@ -12,7 +12,6 @@ import pika
 import leveret
 from leveret.clock import SystemClock
 from leveret.cluster.catalog.catalog import ClusterCatalog
-from leveret.cluster.catalog.runtime import CatalogRuntime
 from leveret.cluster.coordination.placement import LOCAL, Placements
 from leveret.cluster.forwarding.edges import Furnish, bare
 from leveret.cluster.node import Node
@@ -25,6 +24,7 @@ from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.protocols.amqp.server import AmqpServer
 from leveret.protocols.net.admission import ConnectionBudget
 from leveret.runtime.options import options_of
+from leveret.runtime.runtime import Runtime
 from leveret.security.access import Access
 from leveret.security.passwords import hash_password
 from tests.cluster.coordination.memory_log import MemoryLog
@@ -73,7 +73,7 @@ class OneNode:
         self.furnish = furnish
         self.cluster = cluster
         self.catalog = ClusterCatalog(cluster.log, name, SHARDS)
-        runtime = CatalogRuntime(self.catalog.replica.broker, self.catalog.replica.lock, SystemClock())
+        runtime = Runtime(self.catalog.replica.broker, self.catalog.replica.lock, SystemClock())
         self.proxies = Served(connect=self.connect, broker=Broker(runtime, options_of({}), b"nobody knows"))
         self.node = Node(name, "test", KEYS, self.catalog, self.proxies.server.hub, cluster)
         self.shards: dict[str, Served] = {}

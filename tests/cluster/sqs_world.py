@@ -6,7 +6,6 @@ from typing import Any
 
 import leveret
 from leveret.cluster.catalog.catalog import ClusterCatalog
-from leveret.cluster.catalog.runtime import CatalogRuntime
 from leveret.cluster.forwarding.sqs import NodeService
 from leveret.cluster.node import Node
 from leveret.cluster.shards.shard import Shard
@@ -17,6 +16,7 @@ from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.sqs.call import Answer
 from leveret.runtime.options import options_of
+from leveret.runtime.runtime import Runtime
 from leveret.security.ratelimit import RateLimit
 from leveret.server.node_edges import NodeEdges
 from tests.cluster.cluster import SHARDS, Served
@@ -30,7 +30,7 @@ class Member:
 
     def __init__(self, name: str, world: "NodeWorld") -> None:
         self.catalog = ClusterCatalog(world.log, name, SHARDS)
-        runtime = CatalogRuntime(self.catalog.replica.broker, self.catalog.replica.lock, world.clock)
+        runtime = Runtime(self.catalog.replica.broker, self.catalog.replica.lock, world.clock)
         self.proxy = Served(broker=Broker(runtime, options_of({}), b"nobody knows"))
         self.node = Node(name, "test", KEYS, self.catalog, self.proxy.server.hub, world)
         told: dict[str, Any] = {f"sqs_{each}": value for each, value in world.told.items()}

@@ -41,7 +41,7 @@ class Life:
         broker = self.opened.pop()
         store = broker.runtime.store
         assert store is not None
-        broker.runtime._housekeeper.stop()  # it would wait for a writer that is gone
+        broker.runtime.housekeeper.stop()  # it would wait for a writer that is gone
         store.abandon()
         broker.runtime.store = None  # its directory may have another owner now
         broker.close()

@@ -15,7 +15,7 @@ from leveret.protocols.amqp.methods import (
     ConfirmSelect,
     ConfirmSelectOk,
 )
-from leveret.runtime.runtime import LAZY_COMMIT_BYTES, LAZY_COMMIT_MS
+from leveret.runtime.commit_scheduler import LAZY_COMMIT_BYTES, LAZY_COMMIT_MS
 from leveret.storage.journal.journal import FileJournal
 from tests.protocols.amqp.client import Client, World
 from tests.waiting import PATIENCE_S

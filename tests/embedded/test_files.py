@@ -53,18 +53,18 @@ def test_threads_share_syncs(tmp_path: Path, calls: Calls, monkeypatch: pytest.M
 def test_a_segment_that_empties_by_itself_is_looked_at_again(tmp_path: Path) -> None:
     with leveret.open(tmp_path, segment_bytes=4096, spare_bytes=0, disk_free_min_bytes=0) as broker:
         runtime, orders = broker.runtime, broker.queue("orders")
-        runtime._housekeeper.stop()
+        runtime.housekeeper.stop()
         for _ in range(100):
             orders.send(bytes(100))
-        runtime._housekeep()
+        runtime.housekeeper.step()
         store = runtime.store
         assert store is not None
         first = store.meta.oldest
         for message in orders.receive(12):
             message.ack()
-        assert runtime._housekeep() != NEVER_MS, "nobody has to write for that"
+        assert runtime.housekeeper.step() != NEVER_MS, "nobody has to write for that"
         assert store.meta.oldest == first
-        runtime._housekeep()
+        runtime.housekeeper.step()
         assert store.meta.oldest > first
 
 

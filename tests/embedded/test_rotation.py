@@ -25,7 +25,7 @@ OLD, NEW = b"o" * 32, b"n" * 32
 def rotated(broker: leveret.Broker, other_keys: OtherKeys = dict) -> RotationProgress:
     """Rotate the key of a broker, and wait for the end of that."""
     with broker.runtime:
-        found = broker.runtime.rotate_key(other_keys)
+        found = broker.runtime.housekeeper.rotate_key(other_keys)
     wait_until(lambda: found.progress.state != "running")
     return found.progress
 
@@ -163,7 +163,7 @@ def test_messages_and_readers_go_on_meanwhile(opened: Callable[..., leveret.Brok
         with broker.stream("events").reader(0, "first") as reader:
             seen = [each.data for each in reader.read(3)]
             with broker.runtime:
-                found = broker.runtime.rotate_key(dict)
+                found = broker.runtime.housekeeper.rotate_key(dict)
             sent = 0
             while found.progress.state == "running" or sent < 5:
                 broker.queue("orders").send(b"meanwhile %d" % sent)

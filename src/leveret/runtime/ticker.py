@@ -2,14 +2,17 @@
 
 import threading
 from collections.abc import Callable
+from typing import TypeAlias
 
 from leveret.clock import NEVER_MS, Clock, closed_gate, open_gate
+
+Lock: TypeAlias = "threading.Lock | threading.RLock"
 
 
 class Ticker:
     """Calls back when a planned time has come; started by the first plan."""
 
-    def __init__(self, clock: Clock, lock: threading.Lock, due: Callable[[], int], name: str) -> None:
+    def __init__(self, clock: Clock, lock: Lock, due: Callable[[], int], name: str) -> None:
         """`due` does what is due and gives the next time; it is called without the lock."""
         self._clock = clock
         self._lock = lock

@@ -1,8 +1,8 @@
-"""Who waits for a message of which queue, in the order in which they came.
+"""Threads, tasks and requests that wait for a message of a queue, in the order in which they came.
 
-There is no polling: a queue that is waited for is `watched`, the core says when it got something, and as many waiters
-are woken as there are messages. One who finds that another was quicker goes on waiting, at the front. Everything here
-happens under the lock of the broker.
+There is no polling: a queue that has waiters is `watched`, the core says when it got something, and as many waiters
+are woken as there are messages. A waiter that finds that another was quicker goes on waiting, at the front. Everything
+here happens under the lock of the broker.
 """
 
 import asyncio
@@ -13,10 +13,11 @@ from typing import Protocol
 
 from leveret.clock import closed_gate, open_gate
 from leveret.core.queue import Queue
+from leveret.runtime.threads import LoopThread
 
 
 class Waiter(Protocol):
-    """A thread or task that can be woken."""
+    """A thread, task or request that can be woken."""
 
     def wake(self) -> None:
         """Let it look again."""
@@ -43,11 +44,14 @@ class ThreadWaiter:
 class TaskWaiter:
     """A task that waits for an event of its loop."""
 
-    __slots__ = ("_event", "_loop")
+    __slots__ = ("_event", "_thread")
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
+        self._thread = LoopThread()
         self._event = asyncio.Event()
+
+    def wake(self) -> None:
+        self._thread.call(self._event.set)
 
     async def wait(self, seconds: float) -> bool:
         """Wait to be woken; False when the time came first."""
@@ -59,11 +63,6 @@ class TaskWaiter:
             return False
         self._event.clear()
         return True
-
-    def wake(self) -> None:
-        """See Waiter; a loop that was closed has no task left to wake."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._event.set)
 
 
 class Waiters:

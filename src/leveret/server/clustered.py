@@ -13,7 +13,6 @@ from typing import Any
 from leveret.clock import SystemClock
 from leveret.cluster.catalog.catalog import ClusterCatalog, Verb
 from leveret.cluster.catalog.postgres_log import PostgresLog
-from leveret.cluster.catalog.runtime import CatalogRuntime
 from leveret.cluster.forwarding.logins import Logouts
 from leveret.cluster.joined import JoinedNode, NodeSettings, moving
 from leveret.cluster.node import Node
@@ -31,6 +30,7 @@ from leveret.protocols.management.context import AdminContext
 from leveret.protocols.net.addresses import announced_host
 from leveret.protocols.net.admission import Admissions
 from leveret.runtime.options import options_of
+from leveret.runtime.runtime import Runtime
 from leveret.security.access import Access
 from leveret.security.client_tls import ClientTls
 from leveret.security.cluster_secret import PEERS, cluster_keys
@@ -118,7 +118,7 @@ class NodeServer(ServerProcess):
         self._log = PostgresLog(self._place.store)
         self._catalog = ClusterCatalog(self._log, self._place.node, self._place.shards, self._place.ttl_s)
         replica = self._catalog.replica
-        runtime = CatalogRuntime(replica.broker, replica.lock, SystemClock())
+        runtime = Runtime(replica.broker, replica.lock, SystemClock())
         super().__init__(options, Broker(runtime, options_of({}), secrets.token_bytes(32)), tls, sockets, audit)
         self._joined: JoinedNode | None = None
         if self._place.tls is not None:

@@ -94,7 +94,7 @@ def test_a_store_that_is_away_is_no_fault_of_ours(
     def away(*arguments: object) -> None:
         raise StoreUnreachable("try again later")
 
-    monkeypatch.setattr(world.broker.runtime, "dispatch", away)
+    monkeypatch.setattr(world.broker.runtime._dispatcher, "dispatch", away)
     client.send(BasicConsume("q", "c"))
     assert [record.levelname for record in caplog.records if "waits for the store" in record.message] == ["WARNING"]
     assert not [record for record in caplog.records if record.levelname == "ERROR"]

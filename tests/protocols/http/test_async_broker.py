@@ -12,8 +12,9 @@ import pytest
 import leveret
 from leveret.core.errors import JournalFailed, QueueNotFound, TooMany
 from leveret.embedded.outgoing import Outgoing
-from leveret.protocols.http.async_broker import EARLY_COUNT, AsyncBroker
-from leveret.protocols.http.pending import PendingAnswer
+from leveret.protocols.http.async_broker import AsyncBroker
+from leveret.runtime.durability import EARLY_COUNT
+from leveret.runtime.pending import PendingAnswer
 from tests.waiting import PATIENCE_S
 
 SMALL: dict[str, Any] = {"spare_bytes": 0, "disk_free_min_bytes": 0, "on_failure": "raise", "blob_bytes": 1_000}
@@ -215,7 +216,7 @@ def test_polls_are_looked_through_once_for_many_changes_of_rights(broker: levere
         polls = {
             user: async_broker.receive(orders, bodies, wait_s=PATIENCE_S, user=user) for user in ("ada", "bob", "eve")
         }
-        with patch.object(async_broker, "call", wraps=async_broker.call) as call:
+        with patch.object(async_broker.thread, "call", wraps=async_broker.thread.call) as call:
             for user in ("ada", "bob", "ada", "nobody"):
                 async_broker.access_changed(user)
         assert call.call_count == 1

@@ -53,7 +53,8 @@ class Replica:
     """All definitions."""
 
     def __init__(self, shards: int) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
+        """Held while a verb is run: the code of single servers, which takes the lock itself, may be that verb."""
         self.followers: list[Callable[[DefinitionChange], None]] = []
         """Told, under the lock, about every change that was made by no verb here."""
         self._draft = DraftJournal()

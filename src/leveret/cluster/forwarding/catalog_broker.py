@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from leveret.cluster.catalog.catalog import Verb
-from leveret.cluster.catalog.runtime import CatalogRuntime
 from leveret.core.broker import Broker as Core
 from leveret.embedded.broker import Broker
 from leveret.protocols.http.async_broker import AsyncBroker
@@ -29,6 +28,4 @@ class CatalogBroker(AsyncBroker):
 
     def in_thread(self, function: Callable[[], T]) -> asyncio.Future[T]:
         """Run verbs of Broker and Queue, for all nodes."""
-        runtime = self.runtime
-        assert isinstance(runtime, CatalogRuntime), "the copy has one"
-        return asyncio.ensure_future(self._decide(runtime.verb(function)))
+        return asyncio.ensure_future(self._decide(lambda core: function()))

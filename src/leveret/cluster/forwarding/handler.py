@@ -11,9 +11,9 @@ from leveret.cluster.forwarding.codec import PIECE_BYTES, answer_head
 from leveret.cluster.forwarding.edges import Api
 from leveret.core.errors import LeveretError
 from leveret.observability.logs import AROUND, Log
-from leveret.protocols.http.pending import PendingAnswer
 from leveret.protocols.http.request import Refusal, Request
 from leveret.protocols.http.response import Response, Streamed
+from leveret.runtime.pending import PendingAnswer
 
 if TYPE_CHECKING:
     from leveret.cluster.rpc.link import PeerLink

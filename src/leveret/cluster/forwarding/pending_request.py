@@ -12,9 +12,9 @@ from typing import Any
 
 from leveret.cluster.forwarding.request import NOTHING, ForwardedRequest, NotDone
 from leveret.core.errors import Unreachable
-from leveret.protocols.http.pending import PendingAnswer
 from leveret.protocols.http.request import Refusal
 from leveret.protocols.http.response import Response, Streamed
+from leveret.runtime.pending import PendingAnswer
 
 Answer = Response | Streamed
 Find = Callable[[Exception], Coroutine[Any, Any, Answer]]

@@ -10,9 +10,9 @@ from typing import Any
 from leveret.cluster.forwarding.codec import BODY_BYTES_MAX, PIECE_BYTES, answer_of, request_head
 from leveret.cluster.rpc.link import PeerLink
 from leveret.core.errors import InvalidArgument, LeveretError, Unreachable
-from leveret.protocols.http.pending import PendingAnswer
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response, Streamed
+from leveret.runtime.pending import PendingAnswer
 
 NOTHING = Response(500)  # in the place of an answer that has not come
 UNREAD_BYTES_HIGH = 1 << 20  # of a stream that the client does not read, before the other node is told to pause

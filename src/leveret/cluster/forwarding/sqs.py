@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from leveret.cluster.catalog.runtime import CatalogRuntime
 from leveret.cluster.forwarding.auto_deleted import AutoDeleted
 from leveret.core.errors import LeveretError
 from leveret.protocols.http.request import Request
@@ -69,9 +68,7 @@ class NodeService(Service):
 
     async def decide(self, call: SqsCall, verb: Callable[[], T]) -> T:
         """Do something for all nodes, on the copy of the catalog; perhaps more than once."""
-        runtime = call.account.runtime
-        assert isinstance(runtime, CatalogRuntime), "the copy has one"
-        return cast("T", await self.node.decide(runtime.verb(verb)))
+        return cast("T", await self.node.decide(lambda core: verb()))
 
     def in_shard(self, call: SqsCall, queue: str) -> Answer:
         """By the shard of a queue, which is told who asks."""

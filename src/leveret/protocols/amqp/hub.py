@@ -6,7 +6,7 @@ durable -> [lock: confirms and held replies of that frame] -> flush: one write f
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -26,6 +26,7 @@ from leveret.protocols.amqp.replying import Replies
 from leveret.protocols.amqp.state import Hold
 from leveret.protocols.amqp.traffic_counts import TrafficCounts
 from leveret.protocols.amqp.watch import beat
+from leveret.runtime.durability import DurableNotifier
 from leveret.security.access import Access
 from leveret.security.authentication import AuthenticatedLogin, Authentication, Credentials
 from leveret.security.logins import NO_NAME, LoginAttempt
@@ -141,7 +142,7 @@ class Hub:
         self.traffic = TrafficCounts()
         self.opened: Counter[str] = Counter(connection=0, channel=0)
         self.durable_batch = runtime.durable_batch
-        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        self._waiting = DurableNotifier()
         self._slowed: list[AmqpConnection] = []
         self._resumed: list[AmqpConnection] = []
         self._complained_ms = 0
@@ -215,7 +216,7 @@ class Hub:
         if frame <= self.durable_batch:
             action()
             return
-        self._waiting.append((frame, action))
+        self._waiting.add(frame, lambda error: action())
         if not lazily:
             self.runtime.kick()
 
@@ -224,8 +225,7 @@ class Hub:
         # A broker that was closed meanwhile, or lost to another owner, has no client to tell.
         with suppress(BrokerClosed, JournalFailed), self.locked():
             self.durable_batch = max(self.durable_batch, frame)
-            while self._waiting and self._waiting[0][0] <= self.durable_batch:
-                self._waiting.popleft()[1]()
+            self._waiting.notify(self.durable_batch)
             if not self.is_behind:
                 slowed, self._slowed = self._slowed, []
                 for connection in slowed:

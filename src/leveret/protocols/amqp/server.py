@@ -8,7 +8,6 @@ every second: heartbeats, time limits
 
 import asyncio
 import socket
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -25,6 +24,7 @@ from leveret.protocols.amqp.watch import SWEEP_MS
 from leveret.protocols.net.admission import ConnectionBudget
 from leveret.protocols.net.listener import SocketListener
 from leveret.protocols.net.proxy_protocol import Proxies
+from leveret.runtime.threads import LoopThread
 from leveret.security.access import Access
 from leveret.security.authentication import Authentication
 from leveret.security.logins import LoginAttempt
@@ -54,6 +54,7 @@ class AmqpServer:
         """Serve the broker of a runtime in the running loop; nothing is listened on yet."""
         self.connect = connect
         self._loop = asyncio.get_running_loop()
+        self._thread = LoopThread()
         self.hub = Hub(
             runtime,
             self._wake,
@@ -62,14 +63,13 @@ class AmqpServer:
             limits,
             authentication=authentication,
             decide=self._decide,
-            soon=self._call,
+            soon=self._thread.call,
         )
         self.limits = limits
         self.admission = admission
         self.buffer = memoryview(bytearray(READ_BYTES))
         self.sockets: dict[AmqpSocket, asyncio.Task[None]] = {}
         self._listeners: list[SocketListener] = []
-        self._thread = threading.get_ident()
         self._jobs: set[Future[Any]] = set()
         self._threads = ThreadPoolExecutor(THREADS_MAX, "leveret-amqp")
         self._idle = asyncio.Event()
@@ -160,10 +160,7 @@ class AmqpServer:
 
     def _wake(self) -> None:
         """Write what is to be written when the loop has its next turn: by then it is more. From whatever thread."""
-        if threading.get_ident() == self._thread:
-            self._loop.call_soon(self.hub.flush)
-        else:
-            self._call(self.hub.flush)
+        self._thread.call(self.hub.flush)
 
     def _tick(self) -> None:
         """Look at every connection, once a second."""
@@ -180,12 +177,7 @@ class AmqpServer:
 
     def durable(self, frame: int) -> None:
         """A frame of the journal is on the disk; called by the thread that wrote it."""
-        self._call(self.hub.durable, frame)
-
-    def _call(self, function: Callable[..., None], *arguments: object) -> None:
-        """Call a function in the loop, from whatever thread; a loop that has ended needs to know nothing more."""
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(function, *arguments)
+        self._thread.call(self.hub.durable, frame)
 
     def _in_thread(self, job: Callable[[], T], done: Callable[[T], None]) -> None:
         """Run a job in a thread, then `done` in the loop; called by the thread that pushes a message, whichever
@@ -193,13 +185,13 @@ class AmqpServer:
         """
         future = self._threads.submit(job)
         self._jobs.add(future)
-        future.add_done_callback(lambda _: self._call(self._finish, future, done))
+        future.add_done_callback(lambda _: self._thread.call(self._finish, future, done))
 
     def _decide(
         self, host: str, name: str, now_ms: int, decide: Callable[[], T], done: Callable[[T | Exception], None]
     ) -> LoginAttempt:
         """Decide a login in line with those of the other protocols, then `done` in the loop."""
-        return self.hub.access.logins.submit(host, name, now_ms, decide, partial(self._call, done))
+        return self.hub.access.logins.submit(host, name, now_ms, decide, partial(self._thread.call, done))
 
     def _finish(self, future: Future[T], done: Callable[[T], None]) -> None:
         self._jobs.discard(future)

@@ -3,31 +3,28 @@
     send    -> under the lock -> commit batch of the journal -> answered when that is on the disk
     receive -> under the lock -> answered at once, or a Poll that is woken by what comes
 
-Each verb gives its answer or something to await, which is what a handler may give. Answers that wait for the same
-commit batch are woken by one call from the thread that wrote it.
+Each verb gives its answer or something to await, which is what a handler may give.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from leveret.core.broker import Broker as Core
-from leveret.core.errors import JournalFailed, LeveretError, QueueNotFound, TooMany
+from leveret.core.errors import LeveretError, QueueNotFound, TooMany
 from leveret.embedded.broker import VHOST, Broker
 from leveret.embedded.declare import milliseconds
 from leveret.embedded.message import Message
 from leveret.embedded.outgoing import Outgoing
 from leveret.embedded.queue import Queue
-from leveret.protocols.http.pending import PendingAnswer
+from leveret.runtime.pending import PendingAnswer
+from leveret.runtime.threads import LoopThread
 from leveret.security.access import Access
 
 POLLS_MAX = 20_000  # each has a timer, a future and a place in a line
 ANSWER_BYTES_MAX = 4 << 20  # of messages in one answer, which is in memory some times over; one message always fits
-EARLY_COUNT = 8  # answers that wait for a commit batch before the disk begins with it: it works while the turn goes on
 
 T = TypeVar("T")
 
@@ -42,8 +39,8 @@ class AsyncBroker:
         self.loop = asyncio.get_running_loop()
         self.polls: set[WaitingRequest] = set()
         self._polls_max = polls_max
-        self._thread = threading.get_ident()
-        self._waiting: dict[int, list[PendingAnswer[Any]]] = {}
+        self.thread = LoopThread()
+        self._notifier = broker.runtime.commits.notifier()
         self._changed_users: set[str | None] = set()
         if access is not None:
             access.watchers.add(self)
@@ -52,7 +49,7 @@ class AsyncBroker:
         """See Watcher: who waits is answered now, has nothing, and is authorized anew when it asks again."""
         self._changed_users.add(user)
         if len(self._changed_users) == 1:
-            self.call(self._end_polls)
+            self.thread.call(self._end_polls)
 
     def _end_polls(self) -> None:
         """Once for all changes of a turn: an import has thousands."""
@@ -90,43 +87,7 @@ class AsyncBroker:
 
     def when_durable(self, commit_batch: int, result: T) -> T | PendingAnswer[T]:
         """Give a result when a commit batch is durable."""
-        if commit_batch <= self.runtime.durable_batch:
-            return result
-        pending = PendingAnswer(result)
-        waiting = self._waiting.get(commit_batch)
-        if waiting is not None:
-            waiting.append(pending)
-            if len(waiting) == EARLY_COUNT:
-                self._write(commit_batch)
-        else:
-            self._waiting[commit_batch] = [pending]
-            # At the end of this turn of the loop: what some other requests of the turn do is in the same commit batch.
-            self.loop.call_soon(self._write_rest, commit_batch)
-        return pending
-
-    def _write_rest(self, commit_batch: int) -> None:
-        """Have a commit batch written at the end of a turn, unless that has begun."""
-        if 0 < len(self._waiting.get(commit_batch, ())) < EARLY_COUNT:
-            self._write(commit_batch)
-
-    def _write(self, commit_batch: int) -> None:
-        """Have a commit batch written."""
-        try:
-            self.runtime.notify(commit_batch, partial(self._written, commit_batch))
-        except JournalFailed as error:
-            self._answer(commit_batch, error)
-
-    def _written(self, commit_batch: int, error: JournalFailed | None) -> None:
-        """A commit batch is on the disk or never will be; in whatever thread."""
-        self.call(self._answer, commit_batch, error)
-
-    def _answer(self, commit_batch: int, error: JournalFailed | None) -> None:
-        """Finish every answer that waits for a commit batch; one that fails at that does not hold up the others."""
-        for pending in self._waiting.pop(commit_batch, ()):
-            try:
-                pending.finish(error)
-            except Exception as failure:
-                self.loop.call_exception_handler({"message": "an answer was not given", "exception": failure})
+        return self._notifier.when_durable(commit_batch, result)
 
     def in_thread(self, function: Callable[[], T]) -> asyncio.Future[T]:
         """Call a function that waits (the verbs of Broker and Queue for operators, hashing) in another thread."""
@@ -187,15 +148,6 @@ class AsyncBroker:
                 f"{self._polls_max} requests wait for messages, which is the limit: ask again without waiting"
             )
 
-    # Threads
-
-    def call(self, function: Callable[..., None], *arguments: object) -> None:
-        """Call a function in the loop soon, from whatever thread; a loop that has ended needs to know nothing more."""
-        if threading.get_ident() == self._thread:
-            self.loop.call_soon(function, *arguments)
-        elif not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(function, *arguments)
-
 
 class WaitingRequest(Protocol):
     """A request that waits for something to come."""
@@ -244,7 +196,7 @@ class Poll:
 
     def wake(self) -> None:
         """There may be something to take; under the lock of the broker, in whatever thread."""
-        self._async_broker.call(self._look)
+        self._async_broker.thread.call(self._look)
 
     def _look(self) -> None:
         """Take what there is; wait on when another was quicker."""

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, cast
 from leveret.core.errors import LeveretError
 from leveret.observability.logs import AROUND, Log
 from leveret.protocols.http.limits import MemoryShare
-from leveret.protocols.http.pending import PendingAnswer
 from leveret.protocols.http.problem import internal
 from leveret.protocols.http.reader import ReaderPhase, RequestReader
 from leveret.protocols.http.request import HttpPeer, Refusal, Request
 from leveret.protocols.http.response import NO_BODY, Admitted, Headers, Output, Response, Streamed, field_lines
 from leveret.protocols.net.admission import Slot
+from leveret.runtime.pending import PendingAnswer
 from leveret.security.server_tls import ServerTls
 
 if TYPE_CHECKING:

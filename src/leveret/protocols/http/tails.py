@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from typing import NamedTuple
 from leveret.embedded.records import Place, StreamRecord
 from leveret.embedded.stream import Stream
 from leveret.protocols.http.async_broker import AsyncBroker
+from leveret.runtime.waiters import TaskWaiter
 
 OVERHEAD_BYTES = 64  # of a record in memory, beside its body
 
@@ -72,7 +72,7 @@ class StreamTail:
         self._async_broker = async_broker
         self._stream = stream
         self._until_s = async_broker.loop.time() + wait_s
-        self._stirred = asyncio.Event()
+        self._waiter = TaskWaiter()
         self.ended = False
         self._join()
         async_broker.polls.add(self)
@@ -81,30 +81,23 @@ class StreamTail:
         """Stand in the line, once."""
         runtime = self._stream.runtime
         with runtime:
-            runtime.waiters.leave(self._stream.core, self)
-            runtime.waiters.join(self._stream.core, self)
+            runtime.waiters.leave(self._stream.core, self._waiter)
+            runtime.waiters.join(self._stream.core, self._waiter)
 
     async def grown(self) -> bool:
         """Wait until something has happened to the stream; False when the time is over."""
-        try:
-            async with asyncio.timeout_at(self._until_s):
-                await self._stirred.wait()
-        except TimeoutError:
+        if not await self._waiter.wait(self._until_s - self._async_broker.loop.time()):
             return False
-        self._stirred.clear()
         if not self.ended:
             self._join()  # before the next look: nothing comes unnoticed
         return not self.ended
 
-    def wake(self) -> None:
-        self._async_broker.call(self._stirred.set)
-
     def end(self) -> None:
         self.ended = True
-        self._stirred.set()
+        self._waiter.wake()
 
     def leave(self) -> None:
         """Wait no more."""
         self._async_broker.polls.discard(self)
         with self._stream.runtime.lock:
-            self._stream.runtime.waiters.leave(self._stream.anyway, self)
+            self._stream.runtime.waiters.leave(self._stream.anyway, self._waiter)

@@ -25,7 +25,7 @@ def seal(context: VerbContext) -> dict[str, Any]:
 def rotate_key(context: VerbContext) -> dict[str, Any]:
     """Begin to encrypt everything by the first key; give how far that is."""
     place = None if context.data is None else Path(context.data, DIRECTORY)
-    found = _runtime(context).rotate_key(
+    found = _runtime(context).housekeeper.rotate_key(
         lambda: staged_keys(Disk(place)) if place is not None and place.exists() else {}
     )
     return told(as_facts(found.progress))
@@ -33,7 +33,7 @@ def rotate_key(context: VerbContext) -> dict[str, Any]:
 
 def rotation_status(context: VerbContext) -> dict[str, Any]:
     """How far the rotation of the key is."""
-    rotation = _runtime(context).rotation
+    rotation = _runtime(context).housekeeper.rotation
     return told(as_facts(RotationProgress("none") if rotation is None else rotation.progress))
 
 

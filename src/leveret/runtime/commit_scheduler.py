@@ -1,0 +1,159 @@
+"""When what was appended goes to the disk, and what waits until it is there.
+
+    batch = commits.commit()         under the lock: the commit batch that has everything until now
+    commits.wait(batch)              in a thread, not under the lock
+    await commits.wait_async(batch)  in an event loop; commits.notifier() for what is no task
+
+What no caller waits for (deliveries, acknowledgements, what time did) goes with the next commit batch, or on its own
+after LAZY_COMMIT_MS, or when there is much of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from leveret.clock import NEVER_MS, Clock
+from leveret.runtime.durability import LoopNotifier
+from leveret.runtime.ticker import Lock
+from leveret.storage.journal.commit import Commit, Outcome
+from leveret.storage.journal.journal import FileJournal
+from leveret.storage.journal.store import Store
+from leveret.storage.stream.store import StreamStore
+
+LAZY_COMMIT_MS = 50
+LAZY_COMMIT_BYTES = 1 << 20  # a commit batch that is much larger takes its time, and is not kept for reading
+
+
+class CommitScheduler:
+    """The commit batches of one broker; a broker in memory has none."""
+
+    def __init__(self, lock: Lock, clock: Clock) -> None:
+        self.streams: StreamStore | None = None
+        self.awaited = False
+        """Whether a caller is going to wait for what was done since the lock was taken."""
+        self._lock = lock
+        self._clock = clock
+        self._commit: Commit | None = None
+        self._journal: FileJournal | None = None
+        self._lazy_ms = NEVER_MS
+        self._lazy_batch = 0  # the one that is to be written then, unless a caller asks for it earlier
+        self._lazy_bytes = LAZY_COMMIT_BYTES
+        self._notifiers: dict[asyncio.AbstractEventLoop, LoopNotifier] = {}
+
+    def attach(self, store: Store) -> None:
+        """Commit to a store from now on."""
+        self._commit = store.commit
+        self._journal = store.journal
+        self._lazy_bytes = min(LAZY_COMMIT_BYTES, store.options.unwritten_bytes_max)
+
+    def keep_streams(self, streams: StreamStore) -> None:
+        """Commit streams together with the journal, if there is one."""
+        self.streams = streams
+        if self._commit is not None:
+            self._commit.companion = streams
+
+    # Under the lock
+
+    def commit(self) -> int:
+        """Give the commit batch to wait for, with all that was appended."""
+        self.awaited = True
+        return 0 if self._commit is None else self._commit.pending
+
+    def kick(self) -> None:
+        """Send what was appended to the disk without waiting for it."""
+        if self._commit is not None:
+            self._commit.kick()
+
+    def commit_streams(self, now_ms: int) -> None:
+        """Have what was appended to streams written soon: readers wait for it.
+
+        The caller that asked for the commit batch begins to write it itself.
+        """
+        if self._commit is not None:
+            if not self.awaited:
+                self._commit.kick()
+        elif self.streams is not None:
+            self.streams.commit_now(now_ms)
+
+    def plan(self) -> int:
+        """When what no caller waits for is to go to the disk; if it is much, that begins at once."""
+        journal = self._journal
+        if journal is not None:
+            if journal.unwritten_bytes > self._lazy_bytes:
+                self.kick()
+            if journal.pending != self._lazy_batch and self._is_uncommitted:
+                self._lazy_batch = journal.pending
+                self._lazy_ms = self._clock.now_ms() + LAZY_COMMIT_MS
+        return self._lazy_ms
+
+    def commit_if_due(self) -> bool:
+        """Send what no caller waits for to the disk if it is time to; False when it is not, or there is nothing.
+
+        A clock that was set back does not delay it.
+        """
+        left_ms = self._lazy_ms - self._clock.now_ms()
+        if self._lazy_ms == NEVER_MS or 0 < left_ms <= LAZY_COMMIT_MS:
+            return False
+        self._lazy_ms = NEVER_MS
+        return self.commit_lazily()
+
+    def commit_lazily(self) -> bool:
+        """Send what no caller waits for to the disk; False when there is nothing."""
+        uncommitted = self._is_uncommitted
+        if uncommitted:
+            self.kick()
+        return uncommitted
+
+    @property
+    def _is_uncommitted(self) -> bool:
+        if self._journal is None:
+            return False
+        return self._journal.dirty or (self.streams is not None and self.streams.dirty)
+
+    # From any thread
+
+    @property
+    def behind(self) -> bool:
+        """Whether the disk is so far behind that publishers must wait."""
+        if self._journal is None:
+            return False
+        return self._journal.behind or (self.streams is not None and self.streams.behind)
+
+    @property
+    def durable_batch(self) -> int:
+        """The last commit batch that is on the disk; 0 for a broker in memory."""
+        return 0 if self._journal is None else self._journal.durable
+
+    def check(self) -> None:
+        """Refuse to go on after a failure of the disk."""
+        failed = None if self._commit is None else self._commit.failed
+        if failed is not None:
+            raise type(failed)(str(failed)) from failed
+
+    def wait(self, commit_batch: int) -> None:
+        """Return when a commit batch is durable; not under the lock."""
+        if self._commit is not None:
+            self._commit.wait(commit_batch)
+
+    async def wait_async(self, commit_batch: int) -> None:
+        """Return when a commit batch is durable, while other tasks run."""
+        if commit_batch > self.durable_batch:
+            await self.notifier().wait(commit_batch)
+
+    def write(self, commit_batch: int, outcome: Outcome) -> None:
+        """Begin to write a commit batch; the thread that writes it, or cannot, calls `outcome` once."""
+        assert self._commit is not None, "a broker in memory has no commit batches"
+        self._commit.notify(commit_batch, outcome)
+        with self._lock:
+            self._commit.kick()
+
+    def notifier(self) -> LoopNotifier:
+        """The notifier of the running event loop."""
+        loop = asyncio.get_running_loop()
+        found = self._notifiers.get(loop)
+        if found is None:
+            with self._lock:
+                running = {each: known for each, known in self._notifiers.items() if not each.is_closed()}
+                found = LoopNotifier(self)
+                self._notifiers = {**running, loop: found}
+        return found
