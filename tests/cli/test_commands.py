@@ -17,10 +17,10 @@ import pytest
 
 from leveret.cli import actions, cluster, main, passwords
 from leveret.cli.output import as_table, cell
+from leveret.operations.perform import handled
 from leveret.security import passwords as stored_passwords
 from leveret.security.passwords import PASSWORD_BYTES_MAX, Cost, hash_password, verify
 from leveret.server import settings
-from leveret.server.administration.verbs import VERBS
 from leveret.server.control_client import connect
 from tests.server.control_world import SMALL, Served
 from tests.waiting import PATIENCE_S
@@ -176,7 +176,7 @@ def test_every_action_works_and_prints_json(leveret: Leveret, data: Path, capsys
 def test_every_verb_has_a_command() -> None:
     others = {"status", "definitions.import", "definitions.export", "cluster.examine"}
     others |= {f"cluster.{word.name}" for word in cluster.WORDS} | {"audit.list", "audit.heads"}
-    assert {action.verb for action in actions.ACTIONS} | others == VERBS.keys()
+    assert {action.verb for action in actions.ACTIONS} | others == set(handled())
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 from leveret.cli import definitions, main
 from leveret.core.catalog import Kind
 from leveret.core.errors import InvalidArgument
+from leveret.operations import definitions as sections
 from leveret.security.passwords import verify
 from leveret.security.users import User
-from leveret.server.administration import definitions as sections
 from leveret.server.control_client import connect
 from tests.server.control_world import SMALL, Served
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from leveret.cluster.forwarding.edges import Furnish
 from leveret.cluster.forwarding.logins import Logouts
+from leveret.operations.context import OperationContext as Ground
+from leveret.operations.perform import perform
 from leveret.protocols.management.context import AdminContext
-from leveret.server.administration.context import VerbContext as Ground
 from leveret.server.alerting import alerting_of
-from leveret.server.control import perform
+from leveret.server.control import RemoteControl
 from leveret.server.management import make_admin_context
-from leveret.server.remote_control import RemoteControl
 from leveret.server.shard_verbs import ShardVerbs
 from leveret.server.tls_files import TlsFiles
 from tests.cluster.cluster import Cluster

@@ -11,8 +11,8 @@ import pytest
 import leveret
 from leveret.core.errors import InvalidArgument, WrongKey
 from leveret.ingest.staging import staged_keys
+from leveret.operations import journal
 from leveret.runtime.key_rotation import OtherKeys, RotationProgress, as_facts
-from leveret.server.administration import journal
 from leveret.storage.disk import Disk
 from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.files.meta import read_meta

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from leveret.core.broker import Broker
-from leveret.server.administration.context import VerbContext
-from leveret.server.administration.definitions import take_in
+from leveret.operations.context import OperationContext
+from leveret.operations.definitions import take_in
 from tests.cluster.cluster import SHARDS, Cluster
 from tests.rabbitmq.definitions import definitions
 from tests.rabbitmq.transcripts import Address
@@ -44,7 +44,7 @@ def front_of_another() -> Iterator[list[Address]]:
             if cluster.owners[home] == "a":
                 cluster.move(home, "b")
         member = cluster.members["a"]
-        context = VerbContext(member.proxies.broker.runtime.core, member.proxies.access)
+        context = OperationContext(member.proxies.broker.runtime.core, member.proxies.access)
         for section, rows in definitions(FRONT_VHOSTS).items():
             if section != "users":  # it has the guest
                 done = cluster.run(member.node.decide(partial(_take_in, context, section, rows)))
@@ -54,6 +54,6 @@ def front_of_another() -> Iterator[list[Address]]:
         cluster.close()
 
 
-def _take_in(context: VerbContext, section: str, rows: list[Any], core: Broker) -> dict[str, Any]:
+def _take_in(context: OperationContext, section: str, rows: list[Any], core: Broker) -> dict[str, Any]:
     """Add definitions; `core` is that of the site."""
     return take_in(context, section, rows)

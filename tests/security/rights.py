@@ -2,13 +2,13 @@
 
 import re
 
+from leveret.operations.perform import handled
 from leveret.operations.registry import OPERATIONS
 from leveret.protocols.amqp.codec import LAYOUT_OF
 from leveret.protocols.management.routes import ROUTES
 from leveret.protocols.rest.api import OPERATIONS as REST
 from leveret.protocols.sqs.authorization import ACTIONS
 from leveret.security.authorisation import requirement
-from leveret.server.administration.verbs import VERBS
 from tests.sources import ROOT
 
 PAGE = ROOT / "docs" / "security.md"
@@ -58,7 +58,7 @@ def tags() -> list[list[str]]:
         if rule.tag is None:
             continue
         found = [*rest_of(name), *(request.replace(" ", " /api", 1) for request in management_of(name))]
-        found += [f"POST /operator/{name}"] if name in VERBS else []
+        found += [f"POST /operator/{name}"] if name in handled() else []
         shown = ", ".join(map(code, found))
         rows.append([code(name), rule.tag, rule.entry or "", shown])
     return rows

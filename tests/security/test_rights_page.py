@@ -2,11 +2,11 @@
 
 import pytest
 
+from leveret.operations.perform import handled
 from leveret.operations.registry import OPERATIONS
 from leveret.protocols.management.routes import ROUTES
 from leveret.protocols.rest.api import OPERATIONS as REST
 from leveret.protocols.sqs.authorization import ACTIONS
-from leveret.server.administration.verbs import VERBS
 from tests.security.rights import METHODS, made
 from tests.test_docs import table
 
@@ -21,6 +21,6 @@ def test_the_page_has_the_rights_of_every_operation(name: str) -> None:
 
 def test_every_operation_is_one_of_a_protocol_and_every_protocol_has_known_ones() -> None:
     managed = {name for name, _ in ROUTES.values()} - {None}
-    named = {each.name for each in REST} | set(ACTIONS.values()) | VERBS.keys() | managed
+    named = {each.name for each in REST} | set(ACTIONS.values()) | set(handled()) | managed
     assert named <= OPERATIONS.keys()
     assert named | METHODS | ASKED_DIRECTLY >= OPERATIONS.keys()

@@ -4,9 +4,10 @@ import asyncio
 import sys
 
 import leveret
+from leveret.operations.context import OperationContext
+from leveret.operations.perform import durably
 from leveret.security.access import Access
-from leveret.server.administration.context import VerbContext
-from leveret.server.control import ControlServer, durably
+from leveret.server.control import ControlServer
 from tests.durability.children import say
 
 
@@ -14,7 +15,7 @@ async def serve(directory: str) -> None:
     """Listen for ever."""
     with leveret.open(directory, spare_bytes=0, disk_free_min_bytes=0) as broker:
         with broker.runtime as core:
-            context = VerbContext(core, Access(core, default_user=None))
+            context = OperationContext(core, Access(core, default_user=None))
         await ControlServer(durably(broker.runtime), context, directory).start()
         say("listening")
         await asyncio.Event().wait()

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import leveret
+from leveret.operations.context import OperationContext
+from leveret.operations.perform import durably
 from leveret.security.access import Access
 from leveret.security.passwords import Cost, hash_password
-from leveret.server.administration.context import VerbContext
-from leveret.server.control import ControlServer, durably
+from leveret.server.control import ControlServer
 from tests.waiting import PATIENCE_S
 
 CHEAP = Cost(2, 1, 1)
@@ -25,7 +26,7 @@ class Served:
         self.broker = leveret.open(directory, **SMALL)
         with self.broker.runtime as core:
             self.access = Access(core, cost=CHEAP)
-            self.context = VerbContext(core, self.access, lambda: {"pid": 4711})
+            self.context = OperationContext(core, self.access, lambda: {"pid": 4711})
         self.control = ControlServer(durably(self.broker.runtime), self.context, self.directory)
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever)

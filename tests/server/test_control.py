@@ -5,6 +5,7 @@ import os
 import socket
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,12 @@ from leveret.core.errors import (
     TooMany,
     VhostNotFound,
 )
+from leveret.operations.operation import fits
+from leveret.operations.perform import error_class
+from leveret.operations.registry import OPERATIONS
 from leveret.server import control, control_client
-from leveret.server.administration.verbs import VERBS, fits
 from leveret.server.control import REQUEST_BYTES_MAX, SOCKET_NAME, listening_socket
-from leveret.server.control_client import Operator, connect, error_class
+from leveret.server.control_client import Operator, connect
 from tests.durability.children import Child
 from tests.server.control_world import HASH, SMALL, Served
 
@@ -183,7 +186,8 @@ def test_a_request_without_a_verb_is_refused(served: Served, line: bytes) -> Non
 
 
 def test_a_fault_of_ours_is_answered_and_the_socket_goes_on(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(VERBS, "users.list", lambda context: 1 / 0)
+    failing = replace(OPERATIONS["users.list"], handler=lambda context: 1 / 0)
+    monkeypatch.setitem(OPERATIONS, "users.list", failing)
     with connect(served.directory) as operator:
         with pytest.raises(LeveretError, match="log says why"):
             operator.call("users.list")

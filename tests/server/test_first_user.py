@@ -14,10 +14,10 @@ import pytest
 import leveret
 from leveret.config import ServerOptions
 from leveret.core.errors import InvalidArgument
+from leveret.operations.perform import durably
 from leveret.security.access import Access
 from leveret.security.passwords import hash_password
 from leveret.server.addresses import Sockets
-from leveret.server.control import durably
 from leveret.server.first_user import FILE_NAME, NAME, FirstUser, first_user, make_first_user
 from tests.protocols.amqp.client import CHEAP
 from tests.protocols.management.scene import Api

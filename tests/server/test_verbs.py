@@ -1,6 +1,5 @@
 """The verbs of an operator, called with whatever JSON can say: each answer is a result or a refusal, never a fault."""
 
-import inspect
 import json
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,10 +11,11 @@ from hypothesis import strategies as st
 
 import leveret
 from leveret.core.errors import LeveretError
+from leveret.operations import definitions
+from leveret.operations.context import OperationContext
+from leveret.operations.perform import call, handled
+from leveret.operations.registry import OPERATIONS
 from leveret.security.access import Access
-from leveret.server.administration.context import VerbContext
-from leveret.server.administration.exports import EXPORTS
-from leveret.server.administration.verbs import VERBS, call
 from tests.server.control_world import CHEAP
 
 SECTIONS: dict[str, tuple[str, ...]] = {
@@ -46,23 +46,18 @@ def some(fields: tuple[str, ...]) -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
-REQUESTS = st.one_of(
-    [
-        st.tuples(st.just(verb), some(tuple(inspect.signature(function).parameters)[1:]))
-        for verb, function in VERBS.items()
-    ]
-)
+REQUESTS = st.one_of([st.tuples(st.just(verb), some(tuple(OPERATIONS[verb].parameters))) for verb in handled()])
 IMPORTED = st.one_of(
     [st.tuples(st.just(section), st.lists(some(fields) | VALUES, max_size=2)) for section, fields in SECTIONS.items()]
 )
 
 
 @pytest.fixture(scope="module")
-def context() -> Iterator[VerbContext]:
+def context() -> Iterator[OperationContext]:
     """A broker in memory; what one example leaves behind is there for the next."""
     with leveret.open(clock=leveret.ManualClock()) as broker:
         core = broker.runtime.core
-        context = VerbContext(core, Access(core, cost=CHEAP))
+        context = OperationContext(core, Access(core, cost=CHEAP))
         context.access.declare_vhost("team")
         core.declare_queue("team", "q")
         core.declare_queue("team", "s", {"x-queue-type": "stream"})
@@ -72,7 +67,7 @@ def context() -> Iterator[VerbContext]:
 
 @settings(max_examples=300)
 @given(request=REQUESTS)
-def test_whatever_is_asked_for_is_answered(context: VerbContext, request: tuple[str, dict[str, Any]]) -> None:
+def test_whatever_is_asked_for_is_answered(context: OperationContext, request: tuple[str, dict[str, Any]]) -> None:
     with suppress(LeveretError):
         json.dumps(call(context, *request))
 
@@ -80,10 +75,10 @@ def test_whatever_is_asked_for_is_answered(context: VerbContext, request: tuple[
 @settings(max_examples=300)
 @given(imported=IMPORTED)
 def test_whatever_is_imported_is_answered_and_can_be_exported(
-    context: VerbContext, imported: tuple[str, list[Any]]
+    context: OperationContext, imported: tuple[str, list[Any]]
 ) -> None:
     section, objects = imported
     became = call(context, "definitions.import", {"section": section, "objects": objects})
     assert became["imported"] + len(became["skipped"]) == len(objects)
-    for each in EXPORTS:
+    for each in definitions.SECTIONS:
         json.dumps(call(context, "definitions.export", {"section": each}))

@@ -13,9 +13,8 @@ from leveret.cli.output import as_json, cell, print_table
 from leveret.cli.passwords import chars_min
 from leveret.cli.progress import ProgressLine
 from leveret.core.errors import InvalidArgument
+from leveret.operations.definitions import SECTIONS
 from leveret.security.passwords import hashed_row
-from leveret.server.administration.exports import EXPORTS
-from leveret.server.administration.imports import IMPORTS
 from leveret.server.control_client import Operator
 
 FILE_BYTES_MAX = 256 << 20  # it is read into memory
@@ -52,7 +51,7 @@ def import_file(given: Namespace) -> None:
     rows = []
     total = sum(len(each) for each in document.values() if isinstance(each, list))
     with target.operator(given) as operator, ProgressLine("importing", total) as progress:
-        for section in IMPORTS:
+        for section in SECTIONS:
             objects = document.pop(section, [])
             if section == "users" and isinstance(objects, list):  # passwords go no further
                 least = chars_min(given)
@@ -116,7 +115,7 @@ def read(path: str) -> dict[str, Any]:
 def export_file(given: Namespace) -> None:
     """Write everything that is defined."""
     with target.operator(given) as operator, ProgressLine("exporting") as progress:
-        document = {section: list(exported(operator, section, progress)) for section in EXPORTS}
+        document = {section: list(exported(operator, section, progress)) for section in SECTIONS}
     text = as_json(document) + "\n"
     if given.file == STDIO:
         sys.stdout.write(text)

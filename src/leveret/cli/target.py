@@ -10,9 +10,9 @@ from leveret.cli import connection
 from leveret.client.broker import RemoteBroker
 from leveret.client.calls import ClientCall
 from leveret.core.errors import InvalidArgument
-from leveret.server.control import QUESTIONS
+from leveret.operations.registry import OPERATIONS
+from leveret.server.control import PREFIX
 from leveret.server.control_client import Operator, connect
-from leveret.server.remote_control import PREFIX
 from leveret.server.settings import broker_options, flag, server_options, variable
 
 REMOTE = "a server elsewhere, named by --url or --profile"
@@ -55,6 +55,6 @@ class RemoteServer:
 
     def call(self, verb: str, **arguments: Any) -> Any:
         asked = ClientCall(
-            "POST", PREFIX + verb, lambda answer: answer.json()["result"], arguments, again=verb.endswith(QUESTIONS)
+            "POST", PREFIX + verb, lambda answer: answer.json()["result"], arguments, again=OPERATIONS[verb].idempotent
         )
         return self._broker.run(asked)

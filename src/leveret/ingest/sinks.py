@@ -10,7 +10,7 @@ published after it, whether a client asks again or not.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -39,7 +39,7 @@ from leveret.ingest.quota import Quota
 from leveret.ingest.roll_forward import RollForward, chunks, row_groups_of
 from leveret.ingest.row_groups import RowGroup
 from leveret.ingest.rows import IngestRow, IngestRows, RowDestination, RowRun, destinations
-from leveret.ingest.staging import Folder, Staging
+from leveret.ingest.staging import Folder, Staging, staged_keys
 from leveret.observability.logs import Log
 from leveret.runtime.threads import Threads
 from leveret.storage.disk import Disk
@@ -70,6 +70,12 @@ Allow = Callable[[RowDestination], None]
 """Refuses what the user may not write to."""
 
 LOG = Log("sink")
+
+
+def staged_in(data: str) -> Mapping[str, int]:
+    """How many staged pieces in a data directory each master key encrypts, by its id."""
+    place = Path(data, DIRECTORY)
+    return staged_keys(Disk(place)) if place.exists() else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,14 @@ from leveret.core.errors import InvalidArgument
 from leveret.embedded.broker import Broker
 from leveret.observability.audit import Audit
 from leveret.observability.logs import start_logging, stop_logging
+from leveret.operations.context import OperationContext
 from leveret.protocols.amqp.connection import AmqpPeer
 from leveret.protocols.amqp.hub import Hub
 from leveret.protocols.amqp.server import AmqpServer
 from leveret.protocols.management.context import AdminContext
 from leveret.protocols.net.addresses import announced_host
 from leveret.protocols.net.admission import Admissions
+from leveret.protocols.sqs.queue_actions import kept_details
 from leveret.runtime.options import options_of
 from leveret.runtime.runtime import Runtime
 from leveret.security.access import Access
@@ -38,16 +40,14 @@ from leveret.security.mutual_tls import MutualTls
 from leveret.security.server_tls import ServerTls
 from leveret.server import memory
 from leveret.server.addresses import Sockets, announced, bound_sockets
-from leveret.server.administration.context import VerbContext
 from leveret.server.alerting import alerting_of
 from leveret.server.authentication import authentication_of, oauth_of
-from leveret.server.control import ControlServer
+from leveret.server.control import ControlServer, RemoteControl
 from leveret.server.event_loop import new_event_loop
 from leveret.server.first_user import make_first_user
 from leveret.server.management import make_admin_context
 from leveret.server.node_edges import NodeEdges
 from leveret.server.process import LOG, ServerProcess, audit_of, held, limits_of, noticed, raise_file_limit, tls_of
-from leveret.server.remote_control import RemoteControl
 from leveret.server.settings import broker_options
 from leveret.server.shard_verbs import ShardVerbs
 from leveret.server.shared import Shared
@@ -161,7 +161,7 @@ class NodeServer(ServerProcess):
         with runtime as core:
             warn_of_patterns(core, access)
         audit = self._audit
-        verb_context = self._verb_context(joined, amqp, access, edges, shared)
+        operations = self._operations(joined, amqp, access, edges, shared)
         api = edges.api(joined.node, audit, shared.idempotency)
         web = Web(
             options,
@@ -175,9 +175,9 @@ class NodeServer(ServerProcess):
             authentication,
             oauth,
         )
-        admin_context = self._manage(web, joined.node, verb_context, amqp, edges, audit)
+        admin_context = self._manage(web, joined.node, operations, amqp, edges, audit)
         joined.closing.append(Logouts(joined.node, web.sessions, web.login).close)
-        control = ControlServer(partial(_decided, joined.node), verb_context, options.data, audit)
+        control = ControlServer(partial(_decided, joined.node), operations, options.data, audit)
         await control.start()
         service = edges.service(joined.node, shared.throttle, audit)
         sqs = SqsServer(options, edges.account, service, admissions.sqs, shared.budget)
@@ -202,9 +202,9 @@ class NodeServer(ServerProcess):
         await shared.stop()
         self._broker.close()
 
-    def _verb_context(
+    def _operations(
         self, joined: JoinedNode, amqp: AmqpServer, access: Access, edges: NodeEdges, shared: Shared
-    ) -> VerbContext:
+    ) -> OperationContext:
         """What the verbs of operators work on."""
         runtime, shards = self._broker.runtime, edges.management.runtimes
         alerts = alerting_of(self._options, runtime, shards, self._decide)
@@ -213,24 +213,26 @@ class NodeServer(ServerProcess):
         )
         cluster = Operations(joined, self._drained, shared.told)
         facts, verbs = partial(self._facts, amqp), ShardVerbs(joined.node)
-        verb_context = VerbContext(runtime.core, access, facts, alerts, shards, cluster, verbs, self._audit)
-        verbs.serve(verb_context)
-        return verb_context
+        operations = OperationContext(
+            runtime.core, access, facts, alerts, shards, cluster, verbs, self._audit, check_details=kept_details
+        )
+        verbs.serve(operations)
+        return operations
 
     def _manage(
-        self, web: Web, node: Node, verb_context: VerbContext, amqp: AmqpServer, edges: NodeEdges, audit: Audit
+        self, web: Web, node: Node, operations: OperationContext, amqp: AmqpServer, edges: NodeEdges, audit: Audit
     ) -> AdminContext:
         """Let the node answer management, console, scrapes and verbs."""
-        assert verb_context.alerts is not None, "a node has alerts"
-        assert isinstance(verb_context.cluster, Operations), "and a cluster"
+        assert operations.alerts is not None, "a node has alerts"
+        assert isinstance(operations.cluster, Operations), "and a cluster"
         files = self._sockets, self._tls_files
         alone = make_admin_context(
-            self._options, edges.async_broker, verb_context, verb_context.alerts, amqp, *files, audit, node.name
+            self._options, edges.async_broker, operations, operations.alerts, amqp, *files, audit, node.name
         )
-        admin_context = edges.management.join(node, alone, verb_context.cluster)
+        admin_context = edges.management.join(node, alone, operations.cluster)
         web.stale = node.stale_clients.wait
         web.manage(admin_context)
-        web.operate(RemoteControl(partial(_decided, node), verb_context, audit))
+        web.operate(RemoteControl(partial(_decided, node), operations, audit))
         return admin_context
 
     async def _decide(self, verb: Verb) -> Any:

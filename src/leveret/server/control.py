@@ -1,4 +1,6 @@
-"""The control socket of a running server: verbs of its operator, as lines of JSON.
+"""Operations for the operator of a running server, by the control socket and by HTTP.
+
+The control socket has lines of JSON:
 
     control.sock in the data directory, for its owner only
     >  {"verb": "users.tags", "name": "ada", "tags": ["monitoring"]}
@@ -6,6 +8,11 @@
     <  {"error": "NotFound", "message": "no user 'ada': add it first"}
 
 A user who may open the socket may read the data as well: the file system decides, and there is no login.
+
+HTTP is for administrators elsewhere; its refusals are those of the REST API:
+
+    POST /operator/users.tags {"name": "ada", "tags": ["monitoring"]}
+    200 {"result": {"name": "ada", ...}}
 """
 
 import asyncio
@@ -13,18 +20,21 @@ import json
 import os
 import socket
 import stat
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from inspect import isawaitable
 from typing import Any
 
 from leveret.core.errors import InvalidArgument, LeveretError, PreconditionFailed, TooMany
 from leveret.observability.audit import Audit
 from leveret.observability.logs import Log
-from leveret.runtime.runtime import Runtime
-from leveret.server.administration import cluster, groups, journal, streams
-from leveret.server.administration.context import OPERATOR, VerbContext
-from leveret.server.administration.verbs import call
+from leveret.operations.context import OPERATOR, OperationContext
+from leveret.operations.perform import Run, perform, refusal, shown
+from leveret.operations.registry import OPERATIONS
+from leveret.protocols.http.request import Refusal, Request
+from leveret.protocols.http.response import Response, json_response
+from leveret.protocols.http.router import Routes
+from leveret.protocols.rest.fields import json_body
+from leveret.security.authorisation import check_tag
 
 SOCKET_NAME = "control.sock"
 PATH_BYTES_MAX = 100  # what fits into a socket address everywhere
@@ -32,54 +42,9 @@ REQUEST_BYTES_MAX = 1 << 20  # a request is read into memory before it is looked
 REQUEST_S = 30.0  # for the next request to come, and for an answer to be taken
 CONNECTIONS_MAX = 16
 LAST_WORDS_S = 1.0  # for answers that are under way when the server stops
-SHOWN = ("name", "user", "vhost", "exchange", "stream", "section")  # the arguments that the log tells
-# Verbs that change nothing: monitoring asks all the time.
-QUESTIONS = (
-    "list",
-    "show",
-    "lag",
-    "export",
-    "status",
-    "examine",
-    "firing",
-    "silences",
-    "history",
-    "receivers",
-    "heads",
-)
-
-SHARDED = frozenset((*streams.VERBS, *groups.VERBS, *journal.VERBS, "alerts.firing", "alerts.history", "audit.list"))
-"""Verbs on what the shards and nodes of a cluster have for themselves."""
-
-Run = Callable[[Callable[[], Any]], Awaitable[Any]]
-"""Runs a verb and gives what it gives once that lasts; the verb may be run more than once."""
-
+PREFIX = "/operator/"
+UNKNOWN = "unknown verb"
 LOG = Log("control")
-
-
-def durably(runtime: Runtime) -> Run:
-    """Run verbs under the lock of a broker, and wait for its disk."""
-
-    async def run(verb: Callable[[], Any]) -> Any:
-        with runtime:
-            result = verb()
-            frame = runtime.commit()
-        await runtime.wait_async(frame)
-        return result
-
-    return run
-
-
-async def perform(run: Run, context: VerbContext, verb: object, arguments: dict[str, Any]) -> Any:
-    """What a verb gives, once that lasts."""
-    if str(verb) in cluster.VERBS:
-        # Without the lock, and without the catalog of the cluster: status is asked for when that is in trouble.
-        result = call(context, verb, arguments)
-    elif context.remote is not None and str(verb) in SHARDED:
-        result = context.remote.perform(context, str(verb), arguments)
-    else:
-        result = await run(lambda: call(context, verb, arguments))
-    return await result if isawaitable(result) else result
 
 
 @contextmanager
@@ -121,7 +86,7 @@ def listening_socket(directory: str) -> socket.socket:
 class ControlServer:
     """Listens on the control socket in the event loop of the server."""
 
-    def __init__(self, run: Run, context: VerbContext, directory: str, audit: Audit | None = None) -> None:
+    def __init__(self, run: Run, context: OperationContext, directory: str, audit: Audit | None = None) -> None:
         """Serve a site from the data directory that this process holds; what is changed is noted in the audit log."""
         self._audit = audit
         self._run = run
@@ -203,18 +168,13 @@ class ControlServer:
 
     def _note(self, verb: str, facts: dict[str, Any]) -> None:
         """Tell what was done; a question is nothing to be noted."""
-        if verb.endswith(QUESTIONS):
+        if not OPERATIONS[verb].audited:
             LOG.debug("control", verb=verb, **facts)
             return
         LOG.info("control", verb=verb, **facts)
         if self._audit is not None:
             # A user who may open the socket is the operator.
             self._audit.note(OPERATOR, verb, **facts)
-
-
-def shown(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a verb that the logs tell."""
-    return {name: arguments[name] for name in SHOWN if name in arguments}
 
 
 def parsed(line: bytes) -> dict[str, Any]:
@@ -226,11 +186,6 @@ def parsed(line: bytes) -> dict[str, Any]:
     if not isinstance(request, dict):
         raise InvalidArgument("a request is one line with a JSON object that has a verb")
     return request
-
-
-def refusal(error: LeveretError) -> dict[str, Any]:
-    """An error as an answer."""
-    return {"error": type(error).__name__, "message": str(error)}
 
 
 async def _next_line(reader: asyncio.StreamReader) -> bytes:
@@ -247,3 +202,46 @@ async def _send(writer: asyncio.StreamWriter, answer: dict[str, Any]) -> None:
     writer.write(json.dumps(answer).encode() + b"\n")
     async with asyncio.timeout(REQUEST_S):
         await writer.drain()
+
+
+class RemoteControl:
+    """Answers requests for verbs. Requests have their identity by then: see Auth.wrap."""
+
+    def __init__(self, run: Run, context: OperationContext, audit: Audit) -> None:
+        """Serve a site; what is changed or refused is noted in the audit log."""
+        self._run = run
+        self._context = context
+        self._audit = audit
+
+    def routes(self) -> Routes:
+        """The table for a router."""
+        return {("POST", PREFIX + "{verb}"): self._answer}
+
+    async def _answer(self, request: Request) -> Response:
+        """Do what a request says; the answer comes when it is durable."""
+        identity, verb = request.identity, request.parameters["verb"]
+        if identity is None:
+            raise Refusal(401, "no user is logged in: send credentials")
+        facts: dict[str, Any] = {"peer": request.peer.host}
+        try:
+            check_tag(identity, OPERATIONS["operator.run"].rule)
+            arguments = arguments_of(request)
+            facts |= shown(arguments)
+            result = await perform(self._run, self._context, verb, arguments)
+        except LeveretError as error:
+            operation = verb if verb in OPERATIONS else UNKNOWN
+            self._audit.refused(identity.user, verb, str(error), operation, type(error).__name__, **facts)
+            raise
+        if OPERATIONS[verb].audited:
+            self._audit.note(identity.user, verb, **facts)
+        return json_response({"result": result})
+
+
+def arguments_of(request: Request) -> dict[str, Any]:
+    """What comes with a verb; as little as the control socket takes."""
+    if len(request.body) > REQUEST_BYTES_MAX:
+        raise InvalidArgument(f"the request is over {REQUEST_BYTES_MAX} bytes: send it in parts")
+    found = json_body(request)
+    if not isinstance(found, dict):
+        raise InvalidArgument("the body is a JSON object with the arguments of the verb")
+    return found

@@ -10,16 +10,19 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from functools import partial
 from typing import Any, Protocol
 
-from leveret.core import errors
-from leveret.core.errors import DataLocked, LeveretError, NotFound, PreconditionFailed
+from leveret.core.errors import DataLocked, NotFound, PreconditionFailed
 from leveret.embedded.broker import Broker, open
+from leveret.ingest.sinks import staged_in
 from leveret.observability.audit import Audit
+from leveret.operations.context import OPERATOR, OperationContext
+from leveret.operations.perform import call, error_class, shown
+from leveret.operations.registry import OPERATIONS
+from leveret.protocols.sqs.queue_actions import kept_details
 from leveret.security.access import Access
-from leveret.server.administration.context import OPERATOR, VerbContext
-from leveret.server.administration.verbs import call
-from leveret.server.control import QUESTIONS, REQUEST_BYTES_MAX, shown, socket_address
+from leveret.server.control import REQUEST_BYTES_MAX, socket_address
 from leveret.storage.disk import LOCK_NAME
 from leveret.storage.journal.files.meta import META_NAME
 
@@ -79,8 +82,13 @@ class Local:
         self._broker = broker
         self._audit = audit
         with broker.runtime as core:
-            self._context = VerbContext(
-                core, Access(core, default_user=None), audit=audit, runtime=broker.runtime, data=directory
+            self._context = OperationContext(
+                core,
+                Access(core, default_user=None),
+                audit=audit,
+                runtime=broker.runtime,
+                staged_keys=partial(staged_in, directory),
+                check_details=kept_details,
             )
 
     def call(self, verb: str, **arguments: Any) -> Any:
@@ -89,7 +97,7 @@ class Local:
             result = call(self._context, verb, arguments)
             frame = runtime.commit()
         runtime.wait(frame)
-        if not verb.endswith(QUESTIONS):
+        if OPERATIONS[verb].audited:
             self._audit.note(OPERATOR, verb, **shown(arguments))
         return result
 
@@ -162,9 +170,3 @@ def opened(directory: str, options: Mapping[str, Any]) -> Broker:
             f"{directory} is open in a process that does not listen to commands: try again if it is a server that has "
             "just started, or stop it"
         ) from None
-
-
-def error_class(name: str) -> type[LeveretError]:
-    """The refusal of that name; one of a newer server is a refusal all the same."""
-    found = getattr(errors, name, None)
-    return found if isinstance(found, type) and issubclass(found, LeveretError) else LeveretError

@@ -10,6 +10,8 @@ from typing import Any
 from leveret.config import ServerOptions
 from leveret.observability.alerting.service import Alerting
 from leveret.observability.audit import Audit
+from leveret.operations import definitions
+from leveret.operations.context import OperationContext
 from leveret.protocols.amqp.description import Description
 from leveret.protocols.amqp.server import AmqpServer
 from leveret.protocols.http.async_broker import AsyncBroker
@@ -18,9 +20,6 @@ from leveret.protocols.management.context import AdminContext, Listening, Proces
 from leveret.protocols.management.rates import Rates
 from leveret.server import memory
 from leveret.server.addresses import WITH_TLS, Sockets
-from leveret.server.administration import definitions
-from leveret.server.administration.context import VerbContext
-from leveret.server.administration.exports import EXPORTS
 from leveret.server.tls_files import TlsFiles
 from leveret.version import version
 
@@ -28,23 +27,23 @@ from leveret.version import version
 class VerbDefinitionFiles:
     """Files of definitions, by the verbs that the command line has too."""
 
-    def __init__(self, verb_context: VerbContext) -> None:
-        self._verb_context = verb_context
+    def __init__(self, operations: OperationContext) -> None:
+        self._operations = operations
 
     def give_out(self, section: str) -> Iterable[Row]:
         """The objects of a section."""
-        return EXPORTS[section](self._verb_context)
+        return definitions.SECTIONS[section][0](self._operations)
 
     def take_in(self, section: str, objects: list[Any], vhost: str) -> list[str]:
         """Add objects; why some were left out."""
-        taken = definitions.take_in(self._verb_context, section, objects, vhost)
+        taken = definitions.take_in(self._operations, section, objects, vhost)
         return [f"{row['object']}: {row['reason']}" for row in taken["skipped"]]
 
 
 def make_admin_context(
     options: ServerOptions,
     async_broker: AsyncBroker,
-    verb_context: VerbContext,
+    operations: OperationContext,
     alerts: Alerting,
     amqp: AmqpServer,
     sockets: Sockets,
@@ -75,9 +74,9 @@ def make_admin_context(
     )
     return AdminContext(
         async_broker=async_broker,
-        access=verb_context.access,
+        access=operations.access,
         clients=clients,
-        definitions=VerbDefinitionFiles(verb_context),
+        definitions=VerbDefinitionFiles(operations),
         process=process,
         rates=Rates(async_broker.runtime, clients.churn),
         audit=audit,

@@ -17,8 +17,11 @@ from typing import Any, Protocol
 from leveret.clock import Clock
 from leveret.config import ServerOptions
 from leveret.embedded.broker import Broker, open
+from leveret.ingest.sinks import staged_in
 from leveret.observability.audit import FILES_OF_KIND, Audit
 from leveret.observability.logs import Log, start_logging, stop_logging
+from leveret.operations.context import OperationContext
+from leveret.operations.perform import durably
 from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.protocols.amqp.replies import Reply
 from leveret.protocols.amqp.server import AmqpServer
@@ -26,23 +29,22 @@ from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.net.admission import Admissions
 from leveret.protocols.rest.api import RestApi
 from leveret.protocols.sqs.account import Account
+from leveret.protocols.sqs.queue_actions import kept_details
 from leveret.protocols.sqs.service import Service
 from leveret.security.access import Access
 from leveret.security.server_tls import ServerTls
 from leveret.security.tls import CertificateNames, Certificates
 from leveret.server import memory
 from leveret.server.addresses import WITH_TLS, Sockets, address, bound_sockets, proxies_of
-from leveret.server.administration.context import VerbContext
 from leveret.server.alarms import Alarms, gauges
 from leveret.server.alerting import alerting_of
 from leveret.server.audit_forward import forwarder_of
 from leveret.server.authentication import authentication_of, oauth_of
-from leveret.server.control import ControlServer, durably
+from leveret.server.control import ControlServer, RemoteControl
 from leveret.server.event_loop import new_event_loop
 from leveret.server.first_user import make_first_user
 from leveret.server.management import make_admin_context
 from leveret.server.notify import Supervisor
-from leveret.server.remote_control import RemoteControl
 from leveret.server.settings import broker_options
 from leveret.server.shared import Shared
 from leveret.server.sqs import SqsServer, settings_of
@@ -232,8 +234,15 @@ class ServerProcess:
             runtime.on_durable(amqp.durable)
         amqp.hub.audit = audit = self._audit
         alerting = alerting_of(options, runtime)
-        verb_context = VerbContext(
-            core, access, partial(self._facts, amqp), alerting, audit=audit, runtime=runtime, data=options.data
+        operations = OperationContext(
+            core,
+            access,
+            partial(self._facts, amqp),
+            alerting,
+            audit=audit,
+            runtime=runtime,
+            staged_keys=partial(staged_in, options.data),
+            check_details=kept_details,
         )
         sharing = await shared.start(access.users)
         async_broker = AsyncBroker(self._broker, access=access)
@@ -244,11 +253,11 @@ class ServerProcess:
             options, async_broker, api, access, admissions.http, audit, runtime.clock, shared, authentication, oauth
         )
         admin_context = make_admin_context(
-            options, async_broker, verb_context, alerting, amqp, self._sockets, self._tls_files, audit
+            options, async_broker, operations, alerting, amqp, self._sockets, self._tls_files, audit
         )
         web.manage(admin_context)
-        web.operate(RemoteControl(durably(runtime), verb_context, audit))
-        control = ControlServer(durably(runtime), verb_context, options.data, audit)
+        web.operate(RemoteControl(durably(runtime), operations, audit))
+        control = ControlServer(durably(runtime), operations, options.data, audit)
         account = Account(self._broker, access, AsyncBroker(self._broker, access=access), settings_of(options))
         service = Service(account, shared.throttle)
         service.audit = audit

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any
 from leveret.cluster.forwarding.edges import Api
 from leveret.core.changes import DeleteQueue
 from leveret.core.errors import InvalidArgument, LeveretError, Unreachable
+from leveret.operations import alerts, journal, server
+from leveret.operations.context import OperationContext
+from leveret.operations.operation import VHOST
+from leveret.operations.perform import call, durably, error_class, refusal
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import HttpPeer, Request
 from leveret.protocols.http.response import Response, json_response
-from leveret.server.administration import alerts, audit, journal, streams
-from leveret.server.administration.context import VerbContext
-from leveret.server.administration.verbs import call
-from leveret.server.control import durably, refusal
-from leveret.server.control_client import error_class
 
 if TYPE_CHECKING:
     from leveret.cluster.node import Node
@@ -36,7 +35,8 @@ NO_PEER = HttpPeer("", 0)
 OK = 200
 
 Arguments = dict[str, Any]
-LIMITED = {"alerts.history": alerts.EVENTS, "audit.list": audit.ROWS}
+IN_SHARDS = ("streams.", "groups.", "journal.")
+LIMITED = {"alerts.history": alerts.EVENTS, "audit.list": server.ROWS}
 GATHERED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "alerts.firing": lambda row: (row["state"], row["since_ms"]),
     "alerts.history": lambda row: -row["at_ms"],
@@ -47,7 +47,7 @@ GATHERED: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 def edge(broker: Broker, access: Access) -> Api:
     """What does verbs in a shard."""
-    run, context = durably(broker.runtime), VerbContext(broker.runtime.core, access, runtime=broker.runtime)
+    run, context = durably(broker.runtime), OperationContext(broker.runtime.core, access, runtime=broker.runtime)
 
     async def answer(request: Request) -> Response:
         told = json.loads(request.body)
@@ -65,7 +65,7 @@ class ShardVerbs:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    def serve(self, context: VerbContext) -> None:
+    def serve(self, context: OperationContext) -> None:
         """Let other nodes ask for what this one has for itself."""
 
         async def answer(request: Request) -> Response:
@@ -76,15 +76,19 @@ class ShardVerbs:
 
         self._node.edges[EDGE] = Api(answer, problem)
 
-    async def perform(self, context: VerbContext, verb: str, arguments: Arguments) -> Any:
+    def has(self, verb: str) -> bool:
+        """Whether shards or nodes do a verb; the copy of the catalog has the others."""
+        return verb in GATHERED or verb.startswith(IN_SHARDS)
+
+    async def perform(self, context: OperationContext, verb: str, arguments: Arguments) -> Any:
         """Do what a verb says, where it is done."""
-        if verb in journal.VERBS:
+        if verb.startswith("journal."):
             return await self._in_journals(verb, arguments)
         if verb in GATHERED:
             return await self._gather(verb, arguments)
         if verb.endswith(".list"):
             return await self._list(verb, arguments)
-        vhost, stream = str(arguments.get("vhost", streams.VHOST)), str(arguments.get("stream", arguments.get("name")))
+        vhost, stream = str(arguments.get("vhost", VHOST)), str(arguments.get("stream", arguments.get("name")))
         if verb == "streams.create":
             await self._node.decide(lambda core: call(context, verb, arguments))
             rows = await self._ask(self._node.shard_id_of(vhost, stream), "streams.list", {"vhost": vhost})

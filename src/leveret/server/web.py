@@ -38,7 +38,7 @@ from leveret.security.cluster_secret import CONSOLE, cluster_keys
 from leveret.security.server_tls import ServerTls
 from leveret.server.addresses import hosts_of
 from leveret.server.authentication import OAuth
-from leveret.server.remote_control import PREFIX, RemoteControl
+from leveret.server.control import PREFIX, RemoteControl
 from leveret.server.shared import Shared, body_bytes_max
 
 

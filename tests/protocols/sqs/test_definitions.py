@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from leveret.server.administration.context import VerbContext
-from leveret.server.administration.definitions import give_out, take_in
-from leveret.server.administration.exports import EXPORTS
-from leveret.server.administration.imports import IMPORTS
+from leveret.operations.context import OperationContext
+from leveret.operations.definitions import SECTIONS, give_out, take_in
+from leveret.protocols.sqs.queue_actions import kept_details
 from tests.protocols.sqs.world import World
 
 POLICY = json.dumps({"deadLetterTargetArn": "arn:aws:sqs:us-east-1:000000000000:dead", "maxReceiveCount": 4})
@@ -27,20 +26,20 @@ def other_world() -> Iterator[World]:
     world.end()
 
 
-def context(world: World) -> VerbContext:
-    return VerbContext(world.broker.runtime.core, world.access, dict)
+def context(world: World) -> OperationContext:
+    return OperationContext(world.broker.runtime.core, world.access, dict, check_details=kept_details)
 
 
 def exported(world: World) -> dict[str, list[Any]]:
     with world.broker.runtime:
-        file = {section: give_out(context(world), section)["objects"] for section in EXPORTS}
+        file = {section: give_out(context(world), section)["objects"] for section in SECTIONS}
     read: dict[str, list[Any]] = json.loads(json.dumps(file))
     return read
 
 
 def imported(world: World, file: dict[str, list[Any]]) -> list[Any]:
     with world.broker.runtime:
-        return [each for section in IMPORTS for each in take_in(context(world), section, file[section])["skipped"]]
+        return [each for section in SECTIONS for each in take_in(context(world), section, file[section])["skipped"]]
 
 
 def answers(world: World) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from leveret.core import browse
 from leveret.protocols.http.response import Response
 from leveret.protocols.sqs.account import Account
-from leveret.protocols.sqs.attributes import ALL, READABLE, check_attributes, defaults, parsed
+from leveret.protocols.sqs.attributes import ALL, READABLE, check_attributes, check_kept, defaults, parsed
 from leveret.protocols.sqs.authorization import authorize_grants, authorize_redrive, check_policy, may_see
 from leveret.protocols.sqs.call import Answer, SqsCall
 from leveret.protocols.sqs.errors import SqsError, invalid
@@ -270,6 +270,12 @@ def check_tags(tags: dict[str, str]) -> None:
                 f"Tag keys must be between 1 and {KEY_CHARS_MAX} characters in length, values at most "
                 f"{VALUE_CHARS_MAX}."
             )
+
+
+def kept_details(queue: str, tags: dict[str, str], attributes: dict[str, str]) -> dict[str, str]:
+    """The attributes of a queue that are kept beside it; tags and attributes are checked."""
+    check_tags(tags)
+    return check_kept(attributes, queue)
 
 
 def tag_queue(call: SqsCall, queue: SqsQueue) -> Answer:

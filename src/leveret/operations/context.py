@@ -1,6 +1,6 @@
-"""What the verbs of an operator work on."""
+"""What the handlers of operations work on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,8 +13,8 @@ from leveret.security.access import Access
 OPERATOR = "(operator)"
 """The name in the audit log for verbs of the operator who runs the server."""
 
-Verb = Callable[..., Any]
-"""Takes a Site and arguments by name; gives what is fit for JSON."""
+DetailsCheck = Callable[[str, dict[str, str], dict[str, str]], dict[str, str]]
+"""Checks the tags and the attributes of a queue that only SQS knows; gives the attributes that are kept."""
 
 
 class ClusterVerbs(Protocol):
@@ -49,18 +49,22 @@ class ClusterVerbs(Protocol):
 
 
 class RemoteVerbs(Protocol):
-    """Does verbs on what the shards and nodes of a cluster have for themselves."""
+    """Does operations on what the shards and nodes of a cluster have for themselves."""
 
-    async def perform(self, context: "VerbContext", verb: str, arguments: dict[str, Any]) -> Any:
-        """What a verb gives."""
+    def has(self, verb: str) -> bool:
+        """Whether an operation is one of these."""
+
+    async def perform(self, context: "OperationContext", verb: str, arguments: dict[str, Any]) -> Any:
+        """What an operation gives."""
 
 
 @dataclass(frozen=True, slots=True)
-class VerbContext:
-    """A core and who may use it; verbs run under the lock of the core.
+class OperationContext:
+    """A core and who may use it; operations run under the lock of the core.
 
     `facts` are what else `status` tells; `alerts` looks at queues where a server runs. `cluster` is that of a node,
-    whose core has no messages: `shards` have them. `runtime` is around the core of a journal, `data` its directory.
+    whose core has no messages: `shards` have them. `runtime` is around the core of a journal; `staged_keys` are the
+    keys of what bulk ingest has staged. `check_details` is that of SQS.
     """
 
     core: Broker
@@ -72,4 +76,5 @@ class VerbContext:
     remote: RemoteVerbs | None = None
     audit: Audit | None = None
     runtime: Runtime | None = None
-    data: str | None = None
+    staged_keys: Callable[[], Mapping[str, int]] = dict
+    check_details: DetailsCheck | None = None

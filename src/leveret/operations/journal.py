@@ -1,43 +1,39 @@
-"""Verbs on the journal."""
+"""The journal: its segments, and the key that encrypts it."""
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from leveret.core.errors import NotSupported
-from leveret.ingest.sinks import DIRECTORY
-from leveret.ingest.staging import staged_keys
+from leveret.operations.context import OperationContext
+from leveret.operations.operation import ADMINISTERED, changes, looks
 from leveret.runtime.key_rotation import RotationProgress, as_facts
 from leveret.runtime.runtime import Runtime
-from leveret.server.administration.context import Verb, VerbContext
-from leveret.storage.disk import Disk
 
 COUNTED = ("segments", "stream_segments", "bodies", "total", "left")
 STATES = ("failed", "running", "done", "none")
 """Of several shards the first of these that one of them is in counts for all."""
 
 
-def seal(context: VerbContext) -> dict[str, Any]:
-    """Close the segment that is being written, so that it can be archived; an empty one is left as it is."""
+def seal(context: OperationContext) -> dict[str, Any]:
+    """Close the segment of the journal that is being written, so that it can be archived.
+
+    An empty one is left as it is.
+    """
     return {"sealed": context.core.journal.begin_segment()}
 
 
-def rotate_key(context: VerbContext) -> dict[str, Any]:
-    """Begin to encrypt everything by the first key; give how far that is."""
-    place = None if context.data is None else Path(context.data, DIRECTORY)
-    found = _runtime(context).housekeeper.rotate_key(
-        lambda: staged_keys(Disk(place)) if place is not None and place.exists() else {}
-    )
-    return told(as_facts(found.progress))
+def rotate_key(context: OperationContext) -> dict[str, Any]:
+    """Encrypt everything by the first key of the key file, and say when the others may be removed."""
+    return told(as_facts(_runtime(context).housekeeper.rotate_key(context.staged_keys).progress))
 
 
-def rotation_status(context: VerbContext) -> dict[str, Any]:
-    """How far the rotation of the key is."""
+def rotation_status(context: OperationContext) -> dict[str, Any]:
+    """Show how far the rotation of the key is."""
     rotation = _runtime(context).housekeeper.rotation
     return told(as_facts(RotationProgress("none") if rotation is None else rotation.progress))
 
 
-def _runtime(context: VerbContext) -> Runtime:
+def _runtime(context: OperationContext) -> Runtime:
     if context.runtime is None or context.runtime.store is None:
         raise NotSupported("there is no journal here: a broker in memory encrypts nothing")
     return context.runtime
@@ -89,8 +85,7 @@ def _summary(facts: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-VERBS: dict[str, Verb] = {
-    "journal.seal": seal,
-    "journal.rotate-key": rotate_key,
-    "journal.rotation-status": rotation_status,
-}
+OPERATIONS = (
+    *changes("cluster", ADMINISTERED, {"journal.seal": seal, "journal.rotate-key": rotate_key}),
+    *looks("cluster", ADMINISTERED, {"journal.rotation-status": rotation_status}),
+)

@@ -1,12 +1,13 @@
-"""Verbs on virtual hosts."""
+"""Virtual hosts."""
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from leveret.core.errors import InvalidArgument, PreconditionFailed
 from leveret.core.topology import Vhost, VhostDetails
-from leveret.server.administration.context import Verb, VerbContext
+from leveret.operations.context import OperationContext
+from leveret.operations.operation import ADMINISTERED, MANAGED, MONITORED_VHOST, Force, Name, changes, looks
 
 
 def messages_in(virtual_host: Vhost) -> int:
@@ -15,7 +16,7 @@ def messages_in(virtual_host: Vhost) -> int:
     return sum(queue.depth + queue.leased + queue.scheduled + queue.backing_off + queue.dlx for queue in queues)
 
 
-def shown(context: VerbContext, virtual_host: Vhost) -> dict[str, Any]:
+def shown(context: OperationContext, virtual_host: Vhost) -> dict[str, Any]:
     """A virtual host, what is said about it, and how much is in it."""
     return {
         "name": virtual_host.name,
@@ -29,19 +30,19 @@ def shown(context: VerbContext, virtual_host: Vhost) -> dict[str, Any]:
     }
 
 
-def list_all(context: VerbContext) -> list[dict[str, Any]]:
-    """Every virtual host."""
+def list_all(context: OperationContext) -> list[dict[str, Any]]:
+    """List virtual hosts."""
     return [shown(context, virtual_host) for _, virtual_host in sorted(context.core.topology.vhosts.items())]
 
 
 def add(
-    context: VerbContext,
-    name: str,
-    description: str | None = None,
-    tags: list[str] | None = None,
-    default_queue_type: str | None = None,
+    context: OperationContext,
+    name: Name,
+    description: Annotated[str | None, "what it is for"] = None,
+    tags: Annotated[list[str] | None, "words about it; by commas"] = None,
+    default_queue_type: Annotated[str | None, "of queues that are declared without one: quorum"] = None,
 ) -> dict[str, Any]:
-    """A new virtual host, or other details for one that there is; what is not told stays as it is."""
+    """Add a virtual host, or say something else about one."""
     if not name:
         raise InvalidArgument("the vhost name is empty: choose one")
     virtual_host = context.core.topology.vhosts.get(name)
@@ -51,32 +52,37 @@ def add(
     return shown(context, context.access.declare_vhost(name, details))
 
 
-def delete(context: VerbContext, name: str, force: bool = False) -> None:
-    """A virtual host goes, with everything in it."""
+def delete(context: OperationContext, name: Name, force: Force = False) -> None:
+    """Delete a virtual host and all in it."""
     count = messages_in(context.core.topology.vhost(name))
     if count and not force:
         raise PreconditionFailed(f"vhost '{name}' has {count} messages: consume or purge them first, or force it")
     context.access.delete_vhost(name)
 
 
-def limits(context: VerbContext, name: str, limits: Mapping[str, int]) -> dict[str, Any]:
-    """Other limits; those that are not named stay."""
+def limits(context: OperationContext, name: Name, limits: Mapping[str, int]) -> dict[str, Any]:
+    """Change the limits of a virtual host."""
     context.access.set_vhost_limits(name, limits)
     return shown(context, context.core.topology.vhost(name))
 
 
-def trace(context: VerbContext, name: str, state: str) -> dict[str, Any]:
-    """Turn the firehose of a virtual host on or off."""
+def trace(context: OperationContext, name: Name, state: Annotated[Literal["on", "off"], "on or off"]) -> dict[str, Any]:
+    """Turn the firehose of a virtual host on or off: copies of all messages to amq.rabbitmq.trace."""
     if state not in ("on", "off"):
         raise InvalidArgument(f"the firehose is turned on or off, not '{state}'")
     details = replace(context.core.topology.vhost(name).details, tracing=state == "on")
     return shown(context, context.access.declare_vhost(name, details))
 
 
-VERBS: dict[str, Verb] = {
-    "vhosts.list": list_all,
-    "vhosts.add": add,
-    "vhosts.delete": delete,
-    "vhosts.limits": limits,
-    "vhosts.trace": trace,
-}
+OPERATIONS = (
+    *looks("cluster", MANAGED, {"vhosts.list": list_all}),
+    *looks("cluster", ADMINISTERED, ("vhosts.look",)),
+    *changes(
+        "catalog",
+        ADMINISTERED,
+        {"vhosts.add": add, "vhosts.delete": delete, "vhosts.limits": limits, "vhosts.trace": trace},
+    ),
+    *changes("node", ADMINISTERED, ("vhosts.start",)),
+    *looks("catalog", MANAGED, ("vhosts.list-limits",)),
+    *looks("catalog", MONITORED_VHOST, ("vhosts.look-at-limits",)),
+)
