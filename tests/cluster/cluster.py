@@ -13,7 +13,7 @@ import leveret
 from leveret.clock import SystemClock
 from leveret.cluster.catalog.catalog import ClusterCatalog
 from leveret.cluster.coordination.placement import LOCAL, Placements
-from leveret.cluster.forwarding.edges import Furnish, bare
+from leveret.cluster.forwarding.edges import MakeApis, no_apis
 from leveret.cluster.node import Node
 from leveret.cluster.proxy.connection import ProxyConnection
 from leveret.cluster.shards.shard import Shard
@@ -68,9 +68,9 @@ class Served:
 class OneNode:
     """A node, its fronts and its shards."""
 
-    def __init__(self, name: str, cluster: "Cluster", furnish: Furnish) -> None:
+    def __init__(self, name: str, cluster: "Cluster", make_apis: MakeApis) -> None:
         self.name = name
-        self.furnish = furnish
+        self.make_apis = make_apis
         self.cluster = cluster
         self.catalog = ClusterCatalog(cluster.log, name, SHARDS)
         runtime = Runtime(self.catalog.replica.broker, self.catalog.replica.lock, SystemClock())
@@ -97,7 +97,7 @@ class OneNode:
         self.shards[shard_id] = served
         self.node.prepare(shard_id, served.broker.runtime.core)
         served.shard = served.shard or Shard(shard_id, served.server.hub)
-        served.shard.edges = self.furnish(shard_id, served.broker)
+        served.shard.edges = self.make_apis(shard_id, served.broker)
         self.node.serve(served.shard)
 
     def hand_over(self, shard_id: str) -> Served:
@@ -115,8 +115,8 @@ class OneNode:
 class Cluster:
     """Some nodes, in the loop of a thread."""
 
-    def __init__(self, *names: str, furnish: Furnish = bare, member: type[OneNode] = OneNode) -> None:
-        self.furnish = furnish
+    def __init__(self, *names: str, make_apis: MakeApis = no_apis, member: type[OneNode] = OneNode) -> None:
+        self.make_apis = make_apis
         self.member = member
         self.log = MemoryLog()
         self.addresses: dict[str, tuple[str, int]] = {}
@@ -137,7 +137,7 @@ class Cluster:
         self.members[name].serve(shard_id, Served(self.members[name].proxies.access))
 
     async def _add(self, name: str) -> None:
-        self.members[name] = self.member(name, self, self.furnish)
+        self.members[name] = self.member(name, self, self.make_apis)
         await self.members[name].start()
 
     async def _linked(self) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from leveret.cluster.forwarding.forwarder import Forwarder
-from leveret.protocols.management.cluster import asking
 from tests.cluster.cluster import Cluster
 from tests.cluster.coordination.etcd_process import EtcdProcess
 from tests.cluster.processes import Nodes
@@ -15,7 +14,7 @@ from tests.cluster.takeover_world import TakeoverWorld
 from tests.waiting import PATIENCE_S
 
 LIMITS = (
-    "leveret.protocols.management.cluster.asking.ASKED_S",
+    "leveret.cluster.forwarding.dispatcher.ASKED_S",
     "leveret.cluster.shards.group_states.WAIT_S",
     "leveret.cluster.node.ASKED_S",
     "leveret.cluster.forwarding.forwarder.PATIENCE_S",
@@ -30,8 +29,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nodes of this process wait for each other as long as tests do: it may stand still for seconds."""
     for name in LIMITS:
         monkeypatch.setattr(name, PATIENCE_S)
-    for ask in (Forwarder.everywhere, asking.ask_shards):
-        monkeypatch.setattr(ask, "__defaults__", (PATIENCE_S,))
+    monkeypatch.setattr(Forwarder.everywhere, "__defaults__", (PATIENCE_S,))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from leveret.cluster.forwarding.edges import Furnish
+from leveret.cluster.forwarding.edges import MakeApis
 from leveret.cluster.forwarding.logins import Logouts
 from leveret.operations.context import OperationContext as Ground
 from leveret.operations.perform import perform
@@ -63,8 +63,8 @@ class Operator:
 class ManagedNode(WebNode):
     """A node with everything that operators ask."""
 
-    def __init__(self, name: str, cluster: Cluster, furnish: Furnish) -> None:
-        super().__init__(name, cluster, furnish)
+    def __init__(self, name: str, cluster: Cluster, make_apis: MakeApis) -> None:
+        super().__init__(name, cluster, make_apis)
         self._folder = TemporaryDirectory()
         self.operator = Operator(self)
         options = replace(self.options, data=self._folder.name)

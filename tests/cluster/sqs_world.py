@@ -43,7 +43,7 @@ class Member:
         served = Served(self.proxy.access, broker=leveret.open(clock=clock))
         self.shards.append(served)
         self.node.prepare(shard_id, served.broker.runtime.core)
-        self.node.serve(Shard(shard_id, served.server.hub, self.edges.furnish(shard_id, served.broker)))
+        self.node.serve(Shard(shard_id, served.server.hub, self.edges.make_apis(shard_id, served.broker)))
 
     async def stop(self) -> None:
         for shard_id in list(self.node.shards):

@@ -64,6 +64,9 @@ class Echo:
         finally:
             self.closed.set()
 
+    def describe(self, kind: str, vhost: str, name: str, options: Mapping[str, Any]) -> None:
+        return None
+
     def close(self) -> None:
         for each in self.waiting:
             if not each.done():
@@ -75,10 +78,10 @@ class World:
 
     def __init__(self) -> None:
         self.made: dict[tuple[str, Broker], Echo] = {}
-        self.cluster = Cluster("a", "b", furnish=self.furnish)
+        self.cluster = Cluster("a", "b", make_apis=self.make_apis)
         self.forwarder: Forwarder = self.member("a").node.forwarder
 
-    def furnish(self, shard_id: str, broker: Broker) -> Echo:
+    def make_apis(self, shard_id: str, broker: Broker) -> Echo:
         return self.made.setdefault((shard_id, broker), Echo(shard_id, broker))
 
     def member(self, name: str) -> OneNode:

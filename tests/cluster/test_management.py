@@ -1,7 +1,6 @@
 """The management API by whatever node: it tells of the whole cluster, and what it changes is known on every node."""
 
 import asyncio
-import json
 import os
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import replace
@@ -13,18 +12,19 @@ import pytest
 from pika import BlockingConnection
 from pika.exceptions import ConnectionClosedByBroker
 
-from leveret.cluster.forwarding import forwarder, management
+from leveret.cluster.forwarding import dispatcher, forwarder, rows
+from leveret.cluster.forwarding.rows import ClusterRows
 from leveret.core.errors import NotFound, TooMany, Unreachable
+from leveret.operations.registry import OPERATIONS
+from leveret.protocols.http.cluster import UNANSWERED
 from leveret.protocols.http.request import HttpPeer, Request
 from leveret.protocols.http.response import Response, Streamed
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management import listing
+from leveret.protocols.management import listing, queues
 from leveret.protocols.management.call import ManagementCall
-from leveret.protocols.management.cluster import asking, queues
-from leveret.protocols.management.cluster.asking import UNANSWERED
-from leveret.protocols.management.cluster.scopes import PLACES
 from leveret.protocols.management.routes import ROUTES
 from leveret.protocols.metrics.broker import CLUSTER
+from leveret.protocols.rest.api import OPERATIONS as REST
 from leveret.security.identity import Identity
 from tests.cluster.cluster import SHARDS, name_in
 from tests.cluster.managed_cluster import ManagedCluster
@@ -61,8 +61,14 @@ def emptied(cluster: ManagedCluster) -> None:
         cluster.api("a").delete(f"/queues/%2F/{name}/contents")
 
 
-def test_the_table_of_places_is_about_endpoints_that_there_are() -> None:
-    assert PLACES.keys() <= ROUTES.keys()
+ADDED = {"shard": {"after", "finish"}, "catalog": {"finish"}, "shards": {"scatter", "merge"}}
+ADDED |= {"nodes": {"merge", "raw"}, "node": {"merge"}}
+
+
+def test_what_an_endpoint_adds_in_a_cluster_fits_the_scope_of_its_operation() -> None:
+    managed = [(each.operation, each.cluster) for each in ROUTES.values() if each.operation is not None]
+    for name, extra in [*managed, *((each.name, each.cluster) for each in REST)]:
+        assert {field for field, value in extra._asdict().items() if value} <= ADDED[OPERATIONS[name].scope], name
 
 
 @pytest.mark.parametrize("node", ["a", "b"])
@@ -80,13 +86,13 @@ def test_every_node_lists_all_queues_with_what_is_in_them(cluster: ManagedCluste
 
 def test_a_page_asks_for_its_own_rows_only(cluster: ManagedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    original = management.Colleagues.ask
+    original = ClusterRows._ask
 
-    def counted(self: management.Colleagues, shard_id: str, request: Any) -> Any:
-        asked.extend(name for _, name in json.loads(request.body)["queues"])
-        return original(self, shard_id, request)
+    def counted(self: ClusterRows, owner: str, wanted: dict[str, Any]) -> Any:
+        asked.extend(wanted["names"])
+        return original(self, owner, wanted)
 
-    monkeypatch.setattr(management.Colleagues, "ask", counted)
+    monkeypatch.setattr(ClusterRows, "_ask", counted)
     page = cluster.api("b").get("/queues?page=2&page_size=1&name=orders&sort=name")
     assert (page["filtered_count"], [row["name"] for row in page["items"]]) == (SHARDS, asked)
 
@@ -116,20 +122,20 @@ def test_what_is_gathered_is_bounded(cluster: ManagedCluster, monkeypatch: pytes
     monkeypatch.setattr(listing, "SORTED_MAX", 1)
     told = cluster.api("a").call("GET", "/queues?sort=messages")
     assert (told.status, "ask for some by name" in told.body["reason"]) == (400, True)
-    monkeypatch.setattr(queues, "ROWS_MAX", 0)
+    monkeypatch.setattr(rows, "ROWS_MAX", 0)
     assert {row["state"] for row in cluster.api("a").get("/queues")} == {"down"}
-    monkeypatch.setattr(asking, "TOLD_BYTES_MAX", 3)
+    monkeypatch.setattr(dispatcher, "ANSWER_BYTES_MAX", 3)
 
     async def parts() -> AsyncGenerator[bytes, None]:
         yield b"[1,"
         yield b"2]"
 
     with pytest.raises(TooMany, match="ask for some by name"):
-        asyncio.run(asking.value_of(Streamed(parts())))
+        asyncio.run(dispatcher.value_of(Streamed(parts())))
 
 
 def test_who_does_not_come_to_the_end_of_an_answer_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "ASKED_S", 0.05)
+    monkeypatch.setattr(dispatcher, "ASKED_S", 0.05)
     ended = []
 
     async def hanging() -> AsyncGenerator[bytes, None]:
@@ -149,7 +155,7 @@ def test_who_does_not_come_to_the_end_of_an_answer_is_left_out(monkeypatch: pyte
         "c": Streamed(lost()),
         "d": Response(404, b"{}"),
     }
-    assert asyncio.run(asking.values_of(answers)) == {"a": [1]}
+    assert asyncio.run(dispatcher.values_of(answers)) == {"a": [1]}
     assert ended == ["hanging"]
 
 

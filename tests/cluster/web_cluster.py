@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 import boto3
 from botocore.config import Config
 
-from leveret.cluster.forwarding.edges import Furnish
+from leveret.cluster.forwarding.edges import MakeApis
 from leveret.config import ServerOptions
 from leveret.core.broker import Broker
 from leveret.observability.audit import Audit
@@ -36,13 +36,13 @@ class Answer(NamedTuple):
 class WebNode(OneNode):
     """A node with ports for HTTP and SQS."""
 
-    def __init__(self, name: str, cluster: Cluster, furnish: Furnish) -> None:
-        super().__init__(name, cluster, furnish)
+    def __init__(self, name: str, cluster: Cluster, make_apis: MakeApis) -> None:
+        super().__init__(name, cluster, make_apis)
         options = self.options = ServerOptions(sqs_guards=False, cluster="test", cluster_secret=CLUSTER_SECRET)
         access, clock = self.proxies.access, self.proxies.broker.runtime.clock
         edges = self.edges = NodeEdges(options, self.proxies.broker, access, self.node.decide)
         edges.join(self.node)
-        self.furnish = edges.furnish
+        self.make_apis = edges.make_apis
         self.audit = self.proxies.server.hub.audit = Audit(clock)
         shared, admission = Shared(options, clock), ConnectionBudget(1_000, 1_000, 1_000)
         authentication = authentication_of(options, access, shared.failures("token"))

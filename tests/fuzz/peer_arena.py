@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from leveret.cluster.forwarding.codec import request_head
-from leveret.cluster.forwarding.edges import Api, bare
+from leveret.cluster.forwarding.edges import Api, no_apis
 from leveret.cluster.proxy.connection import ProxyCaller
 from leveret.cluster.proxy.sessions import told
 from leveret.cluster.rpc import wire
@@ -85,7 +85,7 @@ class PeerArena:
     async def _made(self) -> OneNode:
         cluster = Cluster.__new__(Cluster)  # without its thread: nothing listens, nobody is called
         cluster.log, cluster.addresses, cluster.owners = MemoryLog(), {}, {str(each): "b" for each in range(SHARDS)}
-        member = OneNode("b", cluster, bare)
+        member = OneNode("b", cluster, no_apis)
         access = member.proxies.access
         await member.catalog.renew_lease()
         await member.catalog.change(lambda core: access.add_default_user("guest", hash_password("guest", CHEAP)))

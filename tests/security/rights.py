@@ -33,7 +33,7 @@ def rest_of(operation: str) -> list[str]:
 
 def management_of(operation: str) -> list[str]:
     """The requests of the management API that are an operation."""
-    return [f"{method} {path}" for (method, path), (name, _) in ROUTES.items() if name == operation]
+    return [f"{method} {path}" for (method, path), (name, *_) in ROUTES.items() if name == operation]
 
 
 def rights() -> list[list[str]]:

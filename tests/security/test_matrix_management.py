@@ -21,7 +21,7 @@ NOWHERE = frozenset((("DELETE", "/vhosts/{vhost}"), ("PUT", "/vhosts/{vhost}")))
 ALIVE = ("GET", "/aliveness-test/{vhost}")
 TAGGED = [
     (key, name)
-    for key, (name, _) in ROUTES.items()
+    for key, (name, *_) in ROUTES.items()
     if name is not None and OPERATIONS[name].rule.tag is not None and key != ALIVE
 ]
 BODIES: dict[tuple[str, str], Any] = {("POST", "/alerts/silences"): {"vhost": VHOST}}
@@ -183,5 +183,5 @@ def permit(api: Api, case: Case) -> None:
 
 
 def test_every_endpoint_is_asked_for() -> None:
-    by_rights = {name for name, _ in ROUTES.values() if name is not None and OPERATIONS[name].rule.tag is None}
+    by_rights = {name for name, *_ in ROUTES.values() if name is not None and OPERATIONS[name].rule.tag is None}
     assert by_rights <= {ask.operation for _, asks in REQUESTS.values() for ask in asks}

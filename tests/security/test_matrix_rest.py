@@ -81,7 +81,7 @@ MORE: dict[Key, tuple[Any, list[Ask]]] = {
 }
 NOT_PLAIN = {BIND, UNBIND, STAGE, COMMIT}
 """Without a body they ask for nothing."""
-TAGGED = [row for row in ROWS if row.rule.tag is not None]
+TAGGED = [row for row in ROWS if row.registered.rule.tag is not None]
 REQUESTS: dict[Key, tuple[Any, list[Ask]]] = {
     **{
         (row.method, row.path, ""): (BODIES.get((row.method, row.path)), [plain(row.name, row.path)])

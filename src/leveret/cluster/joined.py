@@ -14,7 +14,7 @@ from leveret.cluster.coordination.etcd import Etcd
 from leveret.cluster.coordination.keys import NodeMember
 from leveret.cluster.coordination.membership import ClusterMembership
 from leveret.cluster.coordination.placement import LOCAL, SHARDS
-from leveret.cluster.forwarding.edges import Furnish, bare
+from leveret.cluster.forwarding.edges import MakeApis, no_apis
 from leveret.cluster.node import Node
 from leveret.cluster.shards.groups import ShardGroups, check_store
 from leveret.cluster.shards.hosting import Hosting
@@ -96,7 +96,7 @@ class JoinedNode:
         access: Access,
         limits: AmqpLimits,
         moving: Moving,
-        furnish: Furnish = bare,
+        make_apis: MakeApis = no_apis,
     ) -> None:
         """`hub` is that of the proxies, over the copy that the catalog has; `moving` opens shards where they are."""
         self.place = place
@@ -111,7 +111,7 @@ class JoinedNode:
         self.node.announce = self._announce
         self.node.is_proven = self._is_proven
         self.moving = moving
-        self.hosting = Hosting(self.node, access, limits, moving.open_at, self._fenced, furnish)
+        self.hosting = Hosting(self.node, access, limits, moving.open_at, self._fenced, make_apis)
         self.hosting.closed = moving.closed
         self.coordinator: Coordinator | None = None
 

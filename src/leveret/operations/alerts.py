@@ -173,11 +173,11 @@ def test(context: OperationContext, name: Name) -> Awaitable[dict[str, Any]]:
 
 
 OPERATIONS = (
-    *looks("cluster", MANAGED, {"alerts.firing": firing, "alerts.history": history}),
+    *looks("nodes", MANAGED, {"alerts.firing": firing, "alerts.history": history}),
     *looks("catalog", MANAGED, {"alerts.list": list_all, "alerts.silences": silences}),
     *changes("catalog", ADMINISTERED, {"alerts.set": assign, "alerts.clear": clear}),
     *changes("catalog", POLICIES, {"alerts.silence": silence, "alerts.unsilence": unsilence}),
-    *looks("cluster", MONITORED, {"alerts.receivers": receivers}),
+    *looks("nodes", MONITORED, {"alerts.receivers": receivers}),
     *looks("catalog", MONITORED, ("alerts.look-at-receiver",)),
     *changes("catalog", ADMINISTERED, {"alerts.receiver": receiver, "alerts.forget": forget}),
     *changes("node", ADMINISTERED, {"alerts.test": test}),

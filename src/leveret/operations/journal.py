@@ -86,6 +86,6 @@ def _summary(facts: dict[str, Any]) -> str:
 
 
 OPERATIONS = (
-    *changes("cluster", ADMINISTERED, {"journal.seal": seal, "journal.rotate-key": rotate_key}),
-    *looks("cluster", ADMINISTERED, {"journal.rotation-status": rotation_status}),
+    *changes("shards", ADMINISTERED, {"journal.seal": seal, "journal.rotate-key": rotate_key}),
+    *looks("shards", ADMINISTERED, {"journal.rotation-status": rotation_status}),
 )

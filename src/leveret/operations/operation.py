@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 from leveret.core.errors import InvalidArgument
 from leveret.security.authorisation import OPERATOR, Rule, Tag
 
-Scope = Literal["shard", "catalog", "node", "cluster"]
+Scope = Literal["shard", "catalog", "shards", "node", "nodes"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 Handler = Callable[..., Any]
 """Takes an OperationContext and arguments by name; gives what is fit for JSON, or what that comes from."""

@@ -3,8 +3,9 @@
     rule        what authorisation asks of the user, in every protocol that has the operation
     scope       shard    by the owner of the queue, stream or sink in question
                 catalog  by the catalog, which all nodes have: changes are decided for all of them
+                shards   by several shards, whose answers are merged
                 node     by one node: the one that is named, or the one that was asked
-                cluster  by several shards or nodes, whose answers are put together
+                nodes    by all nodes, whose answers are merged
     audited     whether the audit log has it when it is done; what is refused is there in any case
     idempotent  whether a node may send it to another once more, when no answer came
 
@@ -73,11 +74,11 @@ CLIENTS = (
     *looks("shard", READ_QUEUE, ("queue.look",)),
     *looks("catalog", SEE_QUEUE, ("queue.see",)),
     *looks("shard", SEE_QUEUE, ("queue.attributes",)),
-    *looks("cluster", ENTERED, ("queue.list", "stream.list")),
+    *looks("catalog", ENTERED, ("queue.list", "stream.list")),  # their shards describe them
     *changes("catalog", CONFIGURE_QUEUE, ("queue.pause", "queue.tag")),
     *changes("catalog", CONFIGURE_QUEUE, ("queue.grant",)),  # and whatever it grants: see the adapter for SQS
     # Messages
-    *acts("cluster", PUBLISH, ("basic.publish",)),  # in every shard that has a queue for the message
+    *acts("shards", PUBLISH, ("basic.publish",)),  # in every shard that has a queue for the message
     *acts("shard", WRITE_QUEUE, ("queue.send",)),
     *acts("shard", READ_QUEUE, ("basic.get",), idempotent=True),  # what the first one has taken is redelivered
     *acts("shard", READ_QUEUE, ("queue.get", "basic.consume")),
@@ -96,7 +97,7 @@ CLIENTS = (
     *changes("shard", CONFIGURE_QUEUE, ("group.change",)),
     # Bulk ingest; its rows are publishes
     *acts("shard", ENTERED, ("ingest.stage",), idempotent=True),
-    *looks("cluster", ENTERED, ("ingest.list",)),
+    *looks("shards", ENTERED, ("ingest.list",)),
     Operation("ingest.forget", ENTERED, "shard", audited=True, idempotent=True),
 )
 SURFACES = (
@@ -107,23 +108,24 @@ SURFACES = (
 """What a whole protocol needs."""
 HEALTH = (
     *looks("node", MANAGED, ("health.node",)),
-    *looks("cluster", MANAGED, ("health.cluster",)),
-    *looks("cluster", MONITORED, ("health.leaders",)),
-    *looks("cluster", MONITORED_VHOST, ("health.leaders-of-vhost",)),
-    *looks("shard", MANAGED_VHOST, ("health.aliveness",)),
+    *looks("nodes", MANAGED, ("health.cluster",)),
+    *looks("node", MONITORED, ("health.leaders",)),
+    *looks("node", MONITORED_VHOST, ("health.leaders-of-vhost",)),
+    *looks("catalog", MANAGED_VHOST, ("health.aliveness",)),
 )
 CONNECTIONS = (
-    *looks("cluster", MANAGED, ("connections.list", "connections.look", "channels.list", "channels.look")),
-    *looks("cluster", MANAGED, ("consumers.list",)),
-    *looks("cluster", MANAGED_VHOST, ("connections.list-vhost", "channels.list-vhost")),
-    *changes("cluster", MANAGED, ("connections.close",)),  # its own, or any if it is a monitor
-    *looks("cluster", ADMINISTERED, ("connections.list-user",)),
-    *changes("cluster", ADMINISTERED, ("connections.close-user",)),
+    *looks("nodes", MANAGED, ("connections.list", "connections.look", "channels.list", "channels.look")),
+    *looks("shards", MANAGED, ("consumers.list",)),
+    *looks("nodes", MANAGED_VHOST, ("connections.list-vhost", "channels.list-vhost")),
+    *changes("nodes", MANAGED, ("connections.close",)),  # its own, or any if it is a monitor
+    *looks("nodes", ADMINISTERED, ("connections.list-user",)),
+    *changes("nodes", ADMINISTERED, ("connections.close-user",)),
 )
 TOPOLOGY = (
     *looks("catalog", MANAGED_VHOST, ("exchanges.list", "exchanges.look", "exchanges.probe", "routing.look")),
     *looks("catalog", MANAGED_VHOST, ("bindings.list", "bindings.look")),
-    *looks("cluster", MANAGED_VHOST, ("queues.list", "dead-letters.list", "scheduled.list")),
+    *looks("catalog", MANAGED_VHOST, ("queues.list",)),  # their shards describe them
+    *looks("shards", MANAGED_VHOST, ("dead-letters.list", "scheduled.list")),
     *looks("shard", MANAGED_VHOST, ("queues.look",)),
     *changes("catalog", ADMINISTERED, ("queues.act",)),
 )

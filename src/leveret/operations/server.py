@@ -163,7 +163,7 @@ def discard(context: OperationContext) -> Awaitable[dict[str, Any]]:
 
 OPERATIONS = (
     *looks("node", ADMINISTERED, {"status": status, "audit.heads": audit_heads}),
-    *looks("cluster", ADMINISTERED, {"audit.list": list_audit}),
+    *looks("nodes", ADMINISTERED, {"audit.list": list_audit}),
     *looks("node", MONITORED, {"cluster.status": cluster_status}),
     *looks("node", ADMINISTERED, {"cluster.examine": examine}),
     *changes(
@@ -180,11 +180,11 @@ OPERATIONS = (
             "cluster.discard": discard,
         },
     ),
-    *looks("cluster", MANAGED, ("overview.look",)),
+    *looks("nodes", MANAGED, ("overview.look",)),
     *looks("node", MANAGED, ("extensions.list",)),
     *looks("catalog", MANAGED, ("cluster-name.look",)),
     *changes("catalog", ADMINISTERED, ("cluster-name.set",)),
-    *looks("cluster", MONITORED, ("nodes.list", "reports.list", "reports.look")),
+    *looks("nodes", MONITORED, ("nodes.list", "reports.list", "reports.look")),
     *looks("node", MONITORED, ("nodes.look",)),
     *looks("node", ADMINISTERED, ("feature-flags.list", "deprecated-features.list")),
     *changes("node", ADMINISTERED, ("feature-flags.enable",)),

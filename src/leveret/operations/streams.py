@@ -199,7 +199,7 @@ def target_of(to: str) -> Target:
 
 
 OPERATIONS = (
-    *looks("cluster", ADMINISTERED, {"streams.list": list_streams, "groups.list": list_groups}),
+    *looks("shards", ADMINISTERED, {"streams.list": list_streams, "groups.list": list_groups}),
     *looks("shard", ADMINISTERED, {"streams.show": show_stream, "groups.show": show_group, "groups.lag": lag}),
     *changes("catalog", ADMINISTERED, {"streams.create": create_stream}),
     *changes(

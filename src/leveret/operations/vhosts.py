@@ -75,8 +75,8 @@ def trace(context: OperationContext, name: Name, state: Annotated[Literal["on", 
 
 
 OPERATIONS = (
-    *looks("cluster", MANAGED, {"vhosts.list": list_all}),
-    *looks("cluster", ADMINISTERED, ("vhosts.look",)),
+    *looks("nodes", MANAGED, {"vhosts.list": list_all}),
+    *looks("nodes", ADMINISTERED, ("vhosts.look",)),
     *changes(
         "catalog",
         ADMINISTERED,

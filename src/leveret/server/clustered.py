@@ -152,7 +152,9 @@ class NodeServer(ServerProcess):
         shards = moving(self._place, **broker_options(options))
         edges = NodeEdges(options, self._broker, access, self._decide)
         limits = limits_of(options)
-        self._joined = joined = JoinedNode(self._place, self._catalog, amqp.hub, access, limits, shards, edges.furnish)
+        self._joined = joined = JoinedNode(
+            self._place, self._catalog, amqp.hub, access, limits, shards, edges.make_apis
+        )
         edges.join(joined.node)
         self._handle_signals()
         sharing = await shared.start(access.users)

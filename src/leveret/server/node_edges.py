@@ -10,6 +10,7 @@ from leveret.cluster.forwarding.edges import Api
 from leveret.cluster.forwarding.management import NodeManagement
 from leveret.cluster.forwarding.rest import NodeApi
 from leveret.cluster.forwarding.rows import EDGE as ROWS
+from leveret.cluster.forwarding.rows import ClusterRows
 from leveret.cluster.forwarding.shard_edges import ShardApis
 from leveret.cluster.forwarding.sqs import NodeService
 from leveret.cluster.node import Node
@@ -41,9 +42,9 @@ class NodeEdges:
         self.async_broker = CatalogBroker(broker, decide)
         self.account = Account(broker, access, self.async_broker, settings_of(options))
         self.management = NodeManagement()
-        self._furnished: list[ShardApis] = []
+        self._made: list[ShardApis] = []
 
-    def furnish(self, shard_id: str, broker: Broker) -> ShardApis:
+    def make_apis(self, shard_id: str, broker: Broker) -> ShardApis:
         """The APIs of a shard that the node begins to serve."""
         settings = self.account.settings
         sinks = None
@@ -54,7 +55,7 @@ class NodeEdges:
         made = ShardApis(shard_id, broker, self._access, settings, self.account, self.management, sinks)
         made.by_name = {**made.by_name, shard_verbs.EDGE: shard_verbs.edge(broker, self._access)}
         made.account.set_alarm(self.account.alarm)
-        self._furnished = [*(each for each in self._furnished if not each.closed), made]
+        self._made = [*(each for each in self._made if not each.closed), made]
         return made
 
     def join(self, node: Node) -> None:
@@ -65,7 +66,7 @@ class NodeEdges:
     def api(self, node: Node, audit: Audit, idempotency: Idempotency) -> NodeApi:
         """REST for clients of the node."""
         made = NodeApi(self.async_broker, self._access, audit, idempotency, node)
-        node.edges[ROWS] = Api(made.rows.answer, problem)
+        node.edges[ROWS] = Api(ClusterRows(node).answer, problem)
         return made
 
     def service(self, node: Node, throttle: Throttle, audit: Audit) -> NodeService:
@@ -77,7 +78,7 @@ class NodeEdges:
     def set_alarm(self, reason: str | None) -> None:
         """Refuse sends of SQS into shards of this node for a reason, or take them again."""
         self.account.set_alarm(reason)
-        for each in self._furnished:
+        for each in self._made:
             each.account.set_alarm(reason)
 
     def _hear(self, change: DefinitionChange) -> None:

@@ -23,10 +23,8 @@ from leveret.protocols.http.request import Request
 from leveret.protocols.http.router import Answer, Router
 from leveret.protocols.http.server import Handler, Health, HttpServer, is_health_check
 from leveret.protocols.http.sessions import Sessions
-from leveret.protocols.management.cluster.scopes import CLUSTERED
 from leveret.protocols.management.context import AdminContext
 from leveret.protocols.management.handler import Management, owns
-from leveret.protocols.management.routes import ROUTES
 from leveret.protocols.metrics import handler as metrics
 from leveret.protocols.metrics.handler import Exporter
 from leveret.protocols.net.admission import ConnectionBudget
@@ -125,8 +123,7 @@ class Web:
     def manage(self, context: AdminContext) -> None:
         """Answer the management API, scrapes and questions after the health too."""
         throttle = self._throttle
-        routes = ROUTES if context.nodes is None else CLUSTERED
-        self._management = Management(context, self._auth, throttle.wrap, routes)
+        self._management = Management(context, self._auth, throttle.wrap)
         exporter = Exporter(context, lambda: throttle.refused, self._shared.redis)
         self._metrics = metrics.Metrics(exporter, self._auth, throttle.wrap, public=self._metrics_public)
         self._health = Health(

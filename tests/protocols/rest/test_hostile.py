@@ -12,7 +12,7 @@ import pytest
 
 from leveret.protocols.rest.api import OPERATIONS
 from leveret.protocols.rest.fields import Choice, Flag, JsonField, Listed, Number, RecordField, TableField, Text, Whole
-from leveret.protocols.rest.operation import Operation
+from leveret.protocols.rest.operation import RestOperation
 from tests.hostile import HOSTILE, PLACE, TEXTS
 from tests.protocols.rest.world import RestWorld
 from tests.waiting import PATIENCE_S
@@ -55,7 +55,7 @@ def places(field: JsonField) -> Iterator[tuple[str, Any]]:
         yield "a[]*", {"a": [PLACE]}
 
 
-def path_of(operation: Operation) -> str:
+def path_of(operation: RestOperation) -> str:
     """A path with names in its places."""
     path = operation.path
     for part in path.split("/"):
@@ -92,7 +92,7 @@ def refused(served: RestWorld, requests: Iterable[tuple[str, str, str, bytes | N
 
 
 @pytest.mark.parametrize("operation", WITH_BODY, ids=[f"{each.method} {each.path}" for each in WITH_BODY])
-def test_hostile_json_is_no_failure(served: RestWorld, operation: Operation) -> None:
+def test_hostile_json_is_no_failure(served: RestWorld, operation: RestOperation) -> None:
     assert operation.body is not None
     made = [(where, json.dumps(body)) for where, body in places(operation.body)]
     requests = (
@@ -108,7 +108,7 @@ def test_hostile_json_is_no_failure(served: RestWorld, operation: Operation) -> 
 
 
 @pytest.mark.parametrize("operation", WITH_QUERY, ids=[f"{each.method} {each.path}" for each in WITH_QUERY])
-def test_a_hostile_query_is_no_failure(served: RestWorld, operation: Operation) -> None:
+def test_a_hostile_query_is_no_failure(served: RestWorld, operation: RestOperation) -> None:
     assert operation.query is not None
     needed = sample(operation.query)
     requests = (

@@ -11,7 +11,7 @@ import pytest
 import leveret
 from leveret.observability.audit import Audit
 from leveret.protocols.rest.api import OPEN_PATHS, OPERATIONS
-from leveret.protocols.rest.operation import Operation
+from leveret.protocols.rest.operation import RestOperation
 from tests.protocols.rest.world import VERBS, RestWorld
 
 MEMBER = {"member": "a", "generation": 1}
@@ -42,14 +42,14 @@ NAMES = {
     "piece": "0",
     "batch": "1",
 }
-NEEDING = [operation for operation in OPERATIONS if operation.rule.rights]
+NEEDING = [operation for operation in OPERATIONS if operation.registered.rule.rights]
 
 
-def named(operation: Operation) -> str:
+def named(operation: RestOperation) -> str:
     return f"{operation.method} {operation.path}"
 
 
-def line(operation: Operation) -> str:
+def line(operation: RestOperation) -> str:
     return f"{operation.method} {operation.path.format_map(NAMES)}"
 
 
@@ -62,7 +62,7 @@ def stocked(world: RestWorld, orders: leveret.Queue) -> RestWorld:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=named)
-def test_nobody_may_do_anything_without_a_login(world: RestWorld, operation: Operation) -> None:
+def test_nobody_may_do_anything_without_a_login(world: RestWorld, operation: RestOperation) -> None:
     refused = world.call(line(operation), token="")
     assert refused.status == 401
     assert "www-authenticate" in refused.headers
@@ -70,9 +70,9 @@ def test_nobody_may_do_anything_without_a_login(world: RestWorld, operation: Ope
 
 @pytest.mark.parametrize("by", ["permission", "scope"])
 @pytest.mark.parametrize("operation", NEEDING, ids=named)
-def test_each_operation_needs_its_access(stocked: RestWorld, operation: Operation, by: str) -> None:
+def test_each_operation_needs_its_access(stocked: RestWorld, operation: RestOperation, by: str) -> None:
     body = BODIES.get((operation.method, operation.path))
-    others = [each for each in VERBS if each != operation.rule.rights[0].access]
+    others = [each for each in VERBS if each != operation.registered.rule.rights[0].access]
     if by == "permission":
         token = stocked.add_user("one", **dict.fromkeys(others, ".*"))
     else:
@@ -81,8 +81,8 @@ def test_each_operation_needs_its_access(stocked: RestWorld, operation: Operatio
 
 
 @pytest.mark.parametrize("operation", NEEDING, ids=named)
-def test_each_operation_is_allowed_to_who_has_its_access(stocked: RestWorld, operation: Operation) -> None:
-    access = dict.fromkeys({right.access for right in operation.rule.rights if not right.only_with}, ".*")
+def test_each_operation_is_allowed_to_who_has_its_access(stocked: RestWorld, operation: RestOperation) -> None:
+    access = dict.fromkeys({right.access for right in operation.registered.rule.rights if not right.only_with}, ".*")
     token = stocked.add_user("one", **access)
     body = BODIES.get((operation.method, operation.path))
     assert stocked.call(line(operation), body, token=token).status not in (401, 403)

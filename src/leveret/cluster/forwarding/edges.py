@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from leveret.embedded.broker import Broker
 from leveret.protocols.http.server import Handler, Refuse
@@ -20,7 +20,9 @@ class Apis(Protocol):
     """The APIs of one shard."""
 
     by_name: Mapping[str, Api]
-    broker: Broker | None
+
+    def describe(self, kind: str, vhost: str, name: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
+        """A queue or stream as an API shows it; None: the shard does not have it."""
 
     def close(self) -> None:
         """The shard is served no more: requests that wait for something in it are answered."""
@@ -30,16 +32,19 @@ class NoApis:
     """Of a shard that answers AMQP only."""
 
     by_name: Mapping[str, Api] = {}
-    broker: Broker | None = None
+
+    def describe(self, kind: str, vhost: str, name: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
+        """No API shows its queues."""
+        return None
 
     def close(self) -> None:
         """No request waits."""
 
 
-Furnish = Callable[[str, Broker], Apis]
+MakeApis = Callable[[str, Broker], Apis]
 """Makes the APIs of a shard, of its id and its broker."""
 
 
-def bare(shard_id: str, broker: Broker) -> Apis:
+def no_apis(shard_id: str, broker: Broker) -> Apis:
     """No APIs."""
     return NoApis()

@@ -1,82 +1,44 @@
-"""The management API of a node: its own site, those of its shards, and the way to all the others."""
+"""The management API of a node and of its shards."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from leveret.cluster.forwarding.auto_deleted import AutoDeleted
+from leveret.cluster.forwarding.dispatcher import Dispatcher, Task
 from leveret.cluster.forwarding.edges import Api
+from leveret.operations.registry import OPERATIONS
 from leveret.protocols.amqp.description import Description
 from leveret.protocols.http.departed import Departed
-from leveret.protocols.management.cluster.scopes import BETWEEN, INSIDE
+from leveret.protocols.http.request import Request
 from leveret.protocols.management.handler import inside
 from leveret.protocols.management.rates import HISTORY, Rates
-from leveret.protocols.management.refusals import refused
+from leveret.protocols.management.refusals import Missing, refused
 from leveret.protocols.management.shard_rates import NodeRates
 
 if TYPE_CHECKING:
     from leveret.cluster.node import Node
     from leveret.embedded.broker import Broker
     from leveret.protocols.http.async_broker import AsyncBroker
-    from leveret.protocols.http.request import Request
     from leveret.protocols.http.router import Answer
+    from leveret.protocols.management.call import ManagementCall
     from leveret.protocols.management.context import AdminContext, ClusterOperations
+    from leveret.protocols.management.routes import Route
     from leveret.runtime.runtime import Runtime
 
 EDGE = "management"
-
-
-class Colleagues:
-    """The nodes of a cluster as one of them asks them."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self.auto_deleted = AutoDeleted(node).wait
-
-    @property
-    def name(self) -> str:
-        """What this one is called."""
-        return self._node.name
-
-    @property
-    def names(self) -> list[str]:
-        """Who is there."""
-        return sorted({self._node.name, *self._node.present})
-
-    def shard_ids(self, vhost: str | None = None) -> list[str]:
-        """The shards that have queues; of a virtual host, or of any."""
-        known = self._node.catalog.replica.shard_ids.items()
-        return sorted({shard_id for (where, _), shard_id in known if vhost in (None, where)})
-
-    def shard_id_of(self, vhost: str, queue: str) -> str:
-        """The shard of a queue."""
-        return self._node.shard_id_of(vhost, queue)
-
-    def owner_of(self, shard_id: str) -> str | None:
-        """The node that has a shard."""
-        return self._node.owner_of(shard_id)
-
-    def ask(self, shard_id: str, request: Request) -> Answer | Awaitable[Answer]:
-        """What a shard answers."""
-        return self._node.forwarder.ask(shard_id, EDGE, request)
-
-    async def ask_node(self, name: str, request: Request) -> Answer:
-        """What a node answers."""
-        return await self._node.forwarder.ask_node(name, EDGE, request)
-
-    async def everywhere(self, request: Request) -> dict[str, Answer]:
-        """What all nodes answer that do so in time."""
-        return await self._node.forwarder.everywhere(EDGE, request)
+LISTING = frozenset((b"page", b"page_size", b"name", b"use_regex", b"sort", b"sort_reverse", b"columns"))
+"""The fields of a query that are about a whole list, or about the columns of its rows."""
 
 
 class ManagedShard:
-    """The management of one shard; `of` is that of its node, which may begin later."""
+    """The management of one shard."""
 
-    def __init__(self, of: NodeManagement, shard_id: str, broker: Broker, async_broker: AsyncBroker) -> None:
-        self._of = of
+    def __init__(self, node: NodeManagement, shard_id: str, broker: Broker, async_broker: AsyncBroker) -> None:
+        """`node` may join its cluster later."""
+        self._node = node
         self._shard_id = shard_id
         self._async_broker = async_broker
         self.runtime: Runtime = broker.runtime
@@ -85,7 +47,7 @@ class ManagedShard:
     @cached_property
     def context(self) -> AdminContext:
         """What the endpoints of the shard use."""
-        node, whole = self._of.node, self._of.context
+        node, whole = self._node.node, self._node.context
         clients = Description(node.shards[self._shard_id].hub, node.name)
         number = int(self._shard_id) if self._shard_id.isdigit() else None
         own = replace(whole, async_broker=self._async_broker, clients=clients, rates=self.rates, shard=number)
@@ -93,7 +55,7 @@ class ManagedShard:
 
     @cached_property
     def _answer(self) -> Callable[[Request], Answer | Awaitable[Answer]]:
-        return inside(self.context, INSIDE)
+        return inside(self.context)
 
     @property
     def edge(self) -> Api:
@@ -102,7 +64,7 @@ class ManagedShard:
 
     def close(self) -> None:
         """The shard is served no more."""
-        self._of.close(self._shard_id, self)
+        self._node.close(self._shard_id, self)
 
 
 class NodeManagement:
@@ -126,13 +88,13 @@ class NodeManagement:
         assert self._context is not None, "requests come only after it has joined"
         return self._context
 
-    def furnish(self, shard_id: str, broker: Broker, async_broker: AsyncBroker) -> ManagedShard:
-        """The management of a shard that the node begins to serve."""
+    def add(self, shard_id: str, broker: Broker, async_broker: AsyncBroker) -> ManagedShard:
+        """Make the management of a shard that the node begins to serve."""
         made = self._shards[shard_id] = ManagedShard(self, shard_id, broker, async_broker)
         return made
 
     def close(self, shard_id: str, shard: ManagedShard) -> None:
-        """A shard is served no more: what was counted in it stays."""
+        """Stop serving a shard, and keep what was counted in it."""
         if self._shards.get(shard_id) is shard:
             del self._shards[shard_id]
             self.departed.keep(shard.runtime)
@@ -144,6 +106,7 @@ class NodeManagement:
     def join(self, node: Node, context: AdminContext, cluster: ClusterOperations) -> AdminContext:
         """Answer other nodes, by what a single server would use; give what clients of this one are answered by."""
         self._node = node
+        self._dispatcher = Dispatcher(node, EDGE, partial=True)
         rates = NodeRates(
             context.async_broker.runtime,
             context.clients.churn,
@@ -155,7 +118,48 @@ class NodeManagement:
             cluster=cluster,
             shards=self.runtimes,
             departed=self.departed,
-            nodes=Colleagues(node),
+            nodes=self._dispatcher,
+            dispatch=self.dispatch,
         )
-        node.edges[EDGE] = Api(inside(self._context, BETWEEN), refused)
+        node.edges[EDGE] = Api(inside(self._context), refused)
         return self._context
+
+    def dispatch(self, route: Route, call: ManagementCall) -> Answer | Awaitable[Answer]:
+        """Run an endpoint where the scope of its operation says."""
+        run = partial(route.ask, call)
+        if route.operation is None:
+            return run()
+        operation, request, named = OPERATIONS[route.operation], call.request, call.request.parameters
+        vhost, queue, shard_id, node = named.get("vhost", ""), named.get("queue", named.get("destination")), None, None
+        if operation.scope == "shard":
+            shard_id = self._shard_id(call, operation.idempotent)
+        elif operation.scope == "node":
+            node = named.get("node")
+            if node is not None and node not in self._dispatcher.names:
+                raise Missing()
+        elif operation.scope != "catalog":
+            if vhost and operation.scope == "shards":
+                with call.context.async_broker.runtime as core:
+                    call.virtual_host(core)
+            request = unpaged(request)
+        return self._dispatcher.run(Task(operation, call, request, run, route.cluster, vhost, queue, shard_id, node))
+
+    def _shard_id(self, call: ManagementCall, looks: bool) -> str:
+        """The shard of the queue in the path. Only the catalog knows which queues are exclusive: no client may use
+        these, or move messages there.
+        """
+        with call.context.async_broker.runtime as core:
+            queue = call.queue(core)
+            if not looks:
+                core.check_owner(queue, None)
+                if call.request.method == "POST" and "destination" in call.body:
+                    core.check_owner(call.virtual_host(core).queue(call.field("destination", str)), None)
+        return self._dispatcher.shard_id_of(queue.vhost, queue.name)
+
+
+def unpaged(request: Request) -> Request:
+    """The request to those whose rows are merged: the list of all is what is filtered, sorted and cut."""
+    fields = [each for each in request.raw_query.split(b"&") if each.partition(b"=")[0] not in LISTING]
+    made = Request(request.method, b"?".join((request.raw_path, b"&".join(fields))), request.headers, request.peer)
+    made.identity, made.body = request.identity, request.body
+    return made

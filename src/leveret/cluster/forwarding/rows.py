@@ -1,50 +1,33 @@
-"""Queues and streams as the shards that have them describe them: what lists of a node are made of.
+"""Queues and streams as the shards that have them describe them.
 
-A page of a list is asked for once of each node that has some of it. What no node answers for in time is shown as the
-catalog knows it, without messages. What a shard has just deleted by itself is None: the catalog will hear of it.
+A node asks each other node once for the rows of a page that it has. A row that does not come in time is shown as the
+catalog has it, without messages. A queue that its shard has auto-deleted is None: the catalog follows a moment later.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from leveret.cluster.forwarding.forwarder import REFUSED
-from leveret.core.queue import Queue as CoreQueue
-from leveret.embedded.broker import Broker
-from leveret.embedded.managed import ManagedQueue
-from leveret.embedded.stream import Stream
+from leveret.cluster.forwarding.forwarder import PATIENCE_S, REFUSED, RETRY_AFTER, RETRY_S
+from leveret.core.errors import InvalidArgument
+from leveret.core.queue import Queue
 from leveret.protocols.http.request import HttpPeer, Refusal, Request
 from leveret.protocols.http.response import Response, json_response
-from leveret.protocols.rest import queues, streams
 
 if TYPE_CHECKING:
     from leveret.cluster.node import Node
 
 EDGE = "rows"
-PRESENCE = "presence"  # what is asked for by who wants to know no more than whether a queue is there
+ROWS_MAX = 2_000  # that one request is about
+PRESENCE = "presence"  # no row: only whether a queue is there
 WAIT_S = 2.0  # for the nodes that have something of a page
 NO_PEER = HttpPeer("", 0)
 Row = dict[str, Any]
-
-
-def _queue(broker: Broker, queue: CoreQueue) -> Row:
-    with broker.runtime:
-        return queues.shown(ManagedQueue(broker, queue))
-
-
-def _stream(broker: Broker, queue: CoreQueue) -> Row:
-    return streams.shown(Stream(broker, queue))
-
-
-def _presence(broker: Broker, queue: CoreQueue) -> Row:
-    return {}
-
-
-SHOWN: dict[str, Callable[[Broker, CoreQueue], Row]] = {"queues": _queue, "streams": _stream, PRESENCE: _presence}
+NO_OPTIONS: Mapping[str, Any] = {}
 
 
 class ClusterRows:
@@ -54,28 +37,31 @@ class ClusterRows:
         self._node = node
 
     def answer(self, request: Request) -> Response:
-        """What this node has of what another one asks for."""
+        """The rows that this node has of those that another one asks for."""
         asked = orjson.loads(request.body)
-        shown = SHOWN[asked["kind"]]
+        if len(asked["names"]) > ROWS_MAX:
+            raise InvalidArgument(f"{len(asked['names'])} rows are asked for, the limit is {ROWS_MAX}")
         rows: dict[str, Row | None] = {}
         for name in asked["names"]:
             shard = self._node.shards.get(self._node.catalog.replica.shard_ids.get((asked["vhost"], name), ""))
-            broker = None if shard is None or not shard.is_proven() else shard.edges.broker
-            if broker is not None:
-                virtual_host = broker.runtime.core.topology.vhosts.get(asked["vhost"])
-                queue = None if virtual_host is None else virtual_host.queues.get(name)
-                rows[name] = None if queue is None else shown(broker, queue)
+            if shard is not None and shard.is_proven():
+                rows[name] = shard.edges.describe(asked["kind"], asked["vhost"], name, asked.get("options", {}))
         return json_response(rows)
 
-    async def of(self, kind: str, vhost: str, names: list[str]) -> dict[str, Row | None]:
-        """The rows of queues or streams by their names; those that no node answers for are left out."""
+    async def of(
+        self, kind: str, vhost: str, names: list[str], options: Mapping[str, Any] = NO_OPTIONS
+    ) -> dict[str, Row | None]:
+        """Rows by name, without those for which no node answers."""
         owned: dict[str, list[str]] = {}
         for name in names:
             shard_id = self._node.catalog.replica.shard_ids.get((vhost, name))
             owner = None if shard_id is None else self._node.owner_of(shard_id)
             if owner is not None:
                 owned.setdefault(owner, []).append(name)
-        asking = [self._ask(owner, {"kind": kind, "vhost": vhost, "names": some}) for owner, some in owned.items()]
+        asking = [
+            self._ask(owner, {"kind": kind, "vhost": vhost, "names": some, "options": options})
+            for owner, some in owned.items()
+        ]
         found: dict[str, Row | None] = {}
         for rows in await asyncio.gather(*asking):
             found |= rows
@@ -93,3 +79,32 @@ class ClusterRows:
             return {}
         rows: dict[str, Row | None] = orjson.loads(answer.body)
         return rows
+
+
+class AutoDeleted:
+    """Queues that their shard has auto-deleted and that the catalog still has."""
+
+    def __init__(self, node: Node, rows: ClusterRows) -> None:
+        self._node = node
+        self._rows = rows
+
+    def wait(self, vhost: str, name: str) -> Awaitable[None] | None:
+        """Wait until the catalog knows whether a queue is there; None if it does, as this queue is not auto-deleted."""
+        virtual_host = self._node.catalog.replica.broker.topology.vhosts.get(vhost)
+        queue = None if virtual_host is None else virtual_host.queues.get(name)
+        if queue is None or not (queue.auto_delete or queue.policy.expires_ms):
+            return None
+        return self._wait(queue)
+
+    async def _wait(self, queue: Queue) -> None:
+        """Return when the shard has the queue or does not answer, or when the catalog has deleted the queue, too."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + PATIENCE_S
+        while not queue.deleted and await self._has_gone(queue.vhost, queue.name):
+            if loop.time() > deadline_s:
+                raise Refusal(503, f"queue '{queue.name}' goes, and not all nodes know: try again", RETRY_AFTER)
+            await asyncio.sleep(RETRY_S)
+
+    async def _has_gone(self, vhost: str, name: str) -> bool:
+        found = await self._rows.of(PRESENCE, vhost, [name])
+        return name in found and found[name] is None

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from leveret.cluster.forwarding import rest, sqs
 from leveret.cluster.forwarding.edges import Api
 from leveret.cluster.forwarding.management import EDGE as MANAGEMENT
 from leveret.cluster.forwarding.management import NodeManagement
 from leveret.embedded.broker import Broker
+from leveret.embedded.managed import ManagedQueue
+from leveret.embedded.stream import Stream
 from leveret.ingest.sinks import Sinks
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.router import Router
+from leveret.protocols.management.queues import row_of
+from leveret.protocols.rest import queues, streams
 from leveret.protocols.rest.api import RestApi
 from leveret.protocols.sqs.account import Account
 from leveret.protocols.sqs.service import Service
@@ -21,7 +26,7 @@ from leveret.security.access import Access
 
 
 class ShardApis:
-    """REST, SQS and management; who asks is known by then, and may ask so often."""
+    """REST, SQS and management, for requests that were authenticated and counted by a node."""
 
     def __init__(
         self,
@@ -29,16 +34,16 @@ class ShardApis:
         broker: Broker,
         access: Access,
         settings: Settings,
-        everywhere: Account,
+        cluster: Account,
         management: NodeManagement,
         sinks: Sinks | None,
     ) -> None:
-        """`everywhere` has the queues of all shards, as SQS knows them; `management` is that of the node."""
-        self.broker: Broker | None = broker
+        """`cluster` has the queues of all shards, as SQS knows them; `management` is that of the node."""
+        self._broker = broker
         self.async_broker = AsyncBroker(broker, access=access)
-        self.account = Account(broker, access, self.async_broker, settings, everywhere)
+        self.account = Account(broker, access, self.async_broker, settings, cluster)
         self.closed = False
-        self._managed = management.furnish(shard_id, broker, self.async_broker)
+        self._managed = management.add(shard_id, broker, self.async_broker)
         self._api = RestApi(self.async_broker, access, None, sinks, None)
         service = Service(self.account, None)
         self.by_name: Mapping[str, Api] = {
@@ -46,6 +51,18 @@ class ShardApis:
             sqs.EDGE: Api(service, service.refuse),
             MANAGEMENT: self._managed.edge,
         }
+
+    def describe(self, kind: str, vhost: str, name: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
+        with self._broker.runtime as core:
+            virtual_host = core.topology.vhosts.get(vhost)
+            queue = None if virtual_host is None else virtual_host.queues.get(name)
+            if queue is None:
+                return None
+            if kind == "queues":
+                return queues.shown(ManagedQueue(self._broker, queue))
+            if kind == MANAGEMENT:
+                return row_of(self._managed.context, core, queue, options)
+        return streams.shown(Stream(self._broker, queue)) if kind == "streams" else {}
 
     def close(self) -> None:
         self.closed = True

@@ -1,22 +1,21 @@
-"""SQS on a node: where each action is done.
-
-    messages of a queue                  in the shard that has it
-    attributes, tags, permissions        decided for all nodes, on the copy of the catalog
-    names                                by the copy
-
-Signatures are verified and requests are counted here; a shard is told who it is.
-"""
+"""SQS on a node: signatures are verified, and requests counted and dispatched here; a shard gets the user's name."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
-from leveret.cluster.forwarding.auto_deleted import AutoDeleted
+from leveret.cluster.forwarding.dispatcher import Dispatcher, Task
+from leveret.core.broker import Broker
 from leveret.core.errors import LeveretError
+from leveret.operations.operation import Operation
+from leveret.operations.registry import OPERATIONS
+from leveret.protocols.http.cluster import PLAIN, InCluster
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.sqs.account import Account
+from leveret.protocols.sqs.authorization import ACTIONS as NAMES
 from leveret.protocols.sqs.call import Answer, SqsCall
 from leveret.protocols.sqs.move_tasks import task_of
 from leveret.protocols.sqs.parameters import required
@@ -31,24 +30,21 @@ if TYPE_CHECKING:
     from leveret.protocols.http.throttle import Throttle
 
 EDGE = "sqs"
-OK = 200
-
-T = TypeVar("T")
-SqsHandler = Callable[["NodeService", SqsCall], Answer]
+SENDING = frozenset(("SendMessage", "SendMessageBatch"))
 
 
 class NodeService(Service):
     """The handler of the port on a node."""
 
     def __init__(self, account: Account, throttle: Throttle, node: Node) -> None:
-        """Serve an account on the copy of the catalog; ask the shards by a node."""
+        """Serve an account on the catalog replica."""
         super().__init__(account, throttle)
-        self.node = node
-        self.auto_deleted = AutoDeleted(node)
+        self._node = node
+        self._dispatcher = Dispatcher(node, EDGE)
 
     def __call__(self, request: Request) -> Answer:
         """Answer a request, as soon as this node knows the newest keys and queues."""
-        stale = self.node.stale_clients.wait()
+        stale = self._node.stale_clients.wait()
         return super().__call__(request) if stale is None else self._answer_after(stale, request)
 
     async def _answer_after(self, stale: Awaitable[None], request: Request) -> Response:
@@ -56,115 +52,70 @@ class NodeService(Service):
             await stale
         except LeveretError as error:
             return self.refuse(error)
-        return await _awaited(super().__call__(request))
+        answer = super().__call__(request)
+        return await answer if isinstance(answer, Awaitable) else answer
 
     def perform(self, call: SqsCall) -> Answer:
-        """Do what a call asks for, where it is done."""
-        return HANDLERS[call.action](self, call)
+        """Run an action where the scope of its operation says."""
+        operation, request = ROWS[call.action], call.request
+        run: Callable[[], Answer] = partial(super().perform, call)
+        queue, shard_id, vhost = None, None, call.account.settings.vhost
+        if operation.scope == "shard":
+            named = _queue_of(call)
+            shard_id = None if named is None else self._dispatcher.shard_id_of(vhost, named)
+            if call.action in SENDING:
+                check_alarm(call)
+            request.identity = None if call.caller.user is None else Identity(call.caller.user)
+            request.headers[FORWARDED] = call.account.settings.region.encode()
+        elif not operation.idempotent:
+            queue = str(call.parameters.get("QueueName") or name_of(str(call.parameters.get("QueueUrl"))))
+            run = partial(self._decide, call, run)
+        task = Task(operation, call, request, run, IN_CLUSTER.get(call.action, PLAIN), vhost, queue, shard_id)
+        return cast("Answer", self._dispatcher.run(task))  # SQS has no answers in parts
 
-    def here(self, call: SqsCall) -> Answer:
-        """By what the copy of the catalog knows."""
-        return super().perform(call)
-
-    async def decide(self, call: SqsCall, verb: Callable[[], T]) -> T:
-        """Do something for all nodes, on the copy of the catalog; perhaps more than once."""
-        return cast("T", await self.node.decide(lambda core: verb()))
-
-    def in_shard(self, call: SqsCall, queue: str) -> Answer:
-        """By the shard of a queue, which is told who asks."""
-        if call.action in SENDING:
-            check_alarm(call)
-        user = call.caller.user
-        call.request.identity = None if user is None else Identity(user)
-        call.request.headers[FORWARDED] = call.account.settings.region.encode()
-        shard_id = self.node.shard_id_of(call.account.settings.vhost, queue)
-        # SQS has no answers in parts.
-        return cast("Answer", self.node.forwarder.ask(shard_id, EDGE, call.request, call.action in TAKING))
-
-
-def here(service: NodeService, call: SqsCall) -> Answer:
-    """By what this node's catalog replica knows."""
-    return service.here(call)
+    async def _decide(self, call: SqsCall, run: Callable[[], Answer]) -> Response:
+        """Change the catalog for all nodes; perhaps more than once. The replica waits for no disk."""
+        return cast("Response", await self._node.decide(lambda core: run()))
 
 
-def decided(service: NodeService, call: SqsCall) -> Answer:
-    """For all nodes; the copy waits for no disk, and so its answer is one."""
-    name = str(call.parameters.get("QueueName") or name_of(str(call.parameters.get("QueueUrl"))))
-    # Of a queue that goes by itself the copy may not have heard yet.
-    return service.auto_deleted.then(
-        call.account.settings.vhost,
-        name,
-        lambda: service.decide(call, lambda: cast("Response", service.here(call))),
-    )
+def _queue_of(call: SqsCall) -> str | None:
+    """The queue whose shard performs an action; None: an ARN names no queue of this account."""
+    if call.action in QUEUE_ACTIONS:
+        return call.queue().name
+    if call.action == "CancelMessageMoveTask":
+        arn = task_of(required(call.parameters, "TaskHandle"))[1]
+    else:
+        arn = call.parameters.get("SourceArn") or ""
+    name = call.account.settings.queue_of(arn)
+    queue = None if name is None else call.account.queues.find(name)
+    return None if queue is None else queue.name
 
 
-def in_shard(service: NodeService, call: SqsCall) -> Answer:
-    """By the shard of the queue that the URL names."""
-    return service.in_shard(call, call.queue().name)
-
-
-async def delete(service: NodeService, call: SqsCall) -> Response:
-    """By the shard, which has the messages, then for all nodes; its shard may have told them already."""
+def _forgotten(call: SqsCall) -> Callable[[Broker], Any]:
+    """Deletes a queue from the catalog after its shard, which may have deleted it there already."""
     queue, queues = call.queue(), call.account.queues
 
-    def forget() -> None:
+    def forget(core: Broker) -> None:
         found = queues.find(queue.name)
         queues.reconnect(queue.name) if found is None else queues.delete(found)
         call.account.note_deleted(queue.name)
 
-    answer = await _awaited(in_shard(service, call))
-    if answer.status == OK:
-        await service.decide(call, forget)
-    return answer
+    return forget
 
 
-async def purge(service: NodeService, call: SqsCall) -> Response:
-    """By the shard; that what was sent before is no duplicate any more is for its next owner to know, too."""
+def _purged(call: SqsCall) -> Callable[[Broker], Any]:
+    """Lets the next owner know, too, that messages from before the purge are no duplicates any more."""
     queue, queues = call.queue(), call.account.queues
 
-    def note() -> None:
+    def note(core: Broker) -> None:
         found = queues.get(queue.name)
         found.details["purges"] += 1
         queues.keep(found)
 
-    answer = await _awaited(in_shard(service, call))
-    if answer.status == OK:
-        await service.decide(call, note)
-    return answer
+    return note
 
 
-async def _awaited(answer: Answer) -> Response:
-    return await answer if isinstance(answer, Awaitable) else answer
-
-
-def of_source(service: NodeService, call: SqsCall) -> Answer:
-    """By the shard of the queue that an ARN names."""
-    return _of_arn(service, call, call.parameters.get("SourceArn") or "")
-
-
-def of_task(service: NodeService, call: SqsCall) -> Answer:
-    """By the shard of the queue whose messages a task moves."""
-    return _of_arn(service, call, task_of(required(call.parameters, "TaskHandle"))[1])
-
-
-def _of_arn(service: NodeService, call: SqsCall, arn: str) -> Answer:
-    name = call.account.settings.queue_of(arn)
-    queue = None if name is None else call.account.queues.find(name)
-    return service.here(call) if queue is None else service.in_shard(call, queue.name)
-
-
-SENDING = frozenset(("SendMessage", "SendMessageBatch"))
-TAKING = frozenset(("ReceiveMessage", "GetQueueAttributes", "ListMessageMoveTasks"))
-"""What may be asked for twice: what the first one has taken comes again."""
-
-HANDLERS: dict[str, SqsHandler] = {
-    **dict.fromkeys([*QUEUE_ACTIONS, *ACTIONS], in_shard),
-    **dict.fromkeys(("GetQueueUrl", "ListQueues", "ListDeadLetterSourceQueues", "ListQueueTags"), here),
-    **dict.fromkeys(
-        ("AddPermission", "CreateQueue", "RemovePermission", "SetQueueAttributes", "TagQueue", "UntagQueue"), decided
-    ),
-    "DeleteQueue": delete,
-    "PurgeQueue": purge,
-    **dict.fromkeys(("ListMessageMoveTasks", "StartMessageMoveTask"), of_source),
-    "CancelMessageMoveTask": of_task,
+ROWS: dict[str, Operation] = {
+    action: OPERATIONS[NAMES[action.removesuffix("Batch")]] for action in (*QUEUE_ACTIONS, *ACTIONS)
 }
+IN_CLUSTER = {"DeleteQueue": InCluster(after=_forgotten), "PurgeQueue": InCluster(after=_purged)}

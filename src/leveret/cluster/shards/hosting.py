@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from leveret.cluster.coordination.placement import LOCAL
-from leveret.cluster.forwarding.edges import Furnish, bare
+from leveret.cluster.forwarding.edges import MakeApis, no_apis
 from leveret.cluster.node import Node
 from leveret.cluster.shards import handover
 from leveret.cluster.shards.shard import Shard
@@ -48,18 +48,18 @@ class Hosting:
         limits: AmqpLimits,
         open_at: Callable[[int, int], Broker],
         fenced: Callable[[int], None],
-        furnish: Furnish = bare,
+        make_apis: MakeApis = no_apis,
     ) -> None:
         """`open_at` takes a shard and its epoch; `fenced` is told of a shard that has another owner.
 
-        `furnish` makes what answers requests of HTTP about a shard.
+        `make_apis` makes what answers requests of HTTP about a shard.
         """
         self._node = node
         self._access = access
         self._limits = limits
         self._open_at = open_at
         self._fenced = fenced
-        self._furnish = furnish
+        self._make_apis = make_apis
         self._served: dict[int, Served] = {}
         # Threads of their own: each may wait for a database that does not answer, and others log in meanwhile.
         self._threads = Threads(THREADS_MAX, "leveret-shards")
@@ -78,7 +78,7 @@ class Hosting:
         return Served(broker, server, epoch)
 
     def _shard(self, shard_id: str, served: Served) -> Shard:
-        return Shard(shard_id, served.server.hub, self._furnish(shard_id, served.broker))
+        return Shard(shard_id, served.server.hub, self._make_apis(shard_id, served.broker))
 
     # For the coordinator
 

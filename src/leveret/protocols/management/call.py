@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from leveret.core.broker import Broker
     from leveret.core.queue import Queue
+    from leveret.protocols.http.cluster import Cluster
     from leveret.protocols.management.context import AdminContext
 
 T = TypeVar("T")
@@ -46,6 +47,12 @@ class ManagementCall:
     def user(self) -> str:
         """The user's name."""
         return self.identity.user
+
+    @property
+    def nodes(self) -> Cluster:
+        """The cluster of the node that was asked."""
+        assert self.context.nodes is not None, "only nodes merge answers"
+        return self.context.nodes
 
     def named(self, name: str) -> str:
         """What stands in a place of the path."""

@@ -11,9 +11,9 @@ from leveret.core.queue import Queue
 from leveret.observability.alerting.service import Alerting
 from leveret.observability.audit import Audit
 from leveret.protocols.http.async_broker import AsyncBroker
+from leveret.protocols.http.cluster import Cluster
 from leveret.protocols.http.departed import Departed
 from leveret.protocols.http.reports import Reports
-from leveret.protocols.http.request import Request
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management.rates import Rates
 from leveret.protocols.net.admission import ConnectionBudget
@@ -80,39 +80,6 @@ class Clients(Protocol):
 
     def close(self, name: str, reason: str) -> bool:
         """Ask a client to go; False when there is no such connection."""
-
-
-class Nodes(Protocol):
-    """The nodes of a cluster, for one of them."""
-
-    @property
-    def name(self) -> str:
-        """What this one is called."""
-
-    @property
-    def names(self) -> Sequence[str]:
-        """Who is there."""
-
-    def shard_ids(self, vhost: str | None = None) -> Sequence[str]:
-        """The shards that have queues; of a virtual host, or of any."""
-
-    def shard_id_of(self, vhost: str, queue: str) -> str:
-        """The shard of a queue."""
-
-    def owner_of(self, shard_id: str) -> str | None:
-        """The node that has a shard; None: no node does now."""
-
-    def auto_deleted(self, vhost: str, queue: str) -> Awaitable[None] | None:
-        """When the copy knows whether a queue is there, that may just have gone by itself; None: it does."""
-
-    def ask(self, shard_id: str, request: Request) -> Answer | Awaitable[Answer]:
-        """What a shard answers."""
-
-    async def ask_node(self, name: str, request: Request) -> Answer:
-        """What a node answers."""
-
-    async def everywhere(self, request: Request) -> Mapping[str, Answer]:
-        """What all nodes answer that do so in time, by name."""
 
 
 class ClusterOperations(Protocol):
@@ -207,8 +174,10 @@ class AdminContext:
     shards: Callable[[], Sequence[Runtime]] | None = None
     """Those that a node has now."""
     departed: Departed = field(default_factory=Departed)
-    nodes: Nodes | None = None
-    """The others, and this one; of a node."""
+    nodes: Cluster | None = None
+    """The cluster of a node."""
+    dispatch: Callable[[Any, Any], Answer | Awaitable[Answer]] = lambda route, call: route.ask(call)
+    """Runs the endpoint of a route: here, or on a node where the scope of its operation says."""
 
     @property
     def runtimes(self) -> Sequence[Runtime]:

@@ -39,18 +39,12 @@ class DeadLetterGroup(NamedTuple):
 
 
 async def list_vhost(call: ManagementCall) -> Answer:
-    """The groups, the largest first."""
+    """The groups, the largest first; of the queues that a node names to a shard, as only the catalog knows them."""
+    names = call.body.get("queues")
     with call.context.async_broker.runtime as core:
-        known = [
-            queue
-            for queue in dead_letter_queues(call.virtual_host(core))
-            if call.allows("basic.get", {"queue": queue.name})
-        ]
-    return await counted(call, known)
-
-
-async def counted(call: ManagementCall, known: list[Queue]) -> Answer:
-    """The groups in some queues."""
+        virtual_host = call.virtual_host(core)
+        found = dead_letter_queues(virtual_host) if names is None else map(virtual_host.queues.get, map(str, names))
+        known = [queue for queue in found if queue and call.allows("basic.get", {"queue": queue.name})]
     groups: dict[DeadLetterGroup, Row] = {}
     queues: list[Row] = []
     left = EXAMINED_MAX

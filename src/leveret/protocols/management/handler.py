@@ -16,7 +16,7 @@ from leveret.protocols.management import gets, publishes, users
 from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import AdminContext
 from leveret.protocols.management.refusals import reason_of, refused
-from leveret.protocols.management.routes import ROUTES, Endpoint, Table
+from leveret.protocols.management.routes import ROUTES, Endpoint, Route
 from leveret.protocols.management.rules import check
 
 PREFIX = "/api"
@@ -37,13 +37,12 @@ class Management:
         context: AdminContext,
         auth: Auth,
         limit: Callable[[Handler], Handler] = lambda handler: handler,
-        routes: Table = ROUTES,
     ) -> None:
         """Serve a site; `limit` makes handlers for those who do not ask too often."""
         self._context = context
         self._auth = auth
         self._limit = limit
-        endpoints = {(key[0], PREFIX + key[1]): self._endpoint(key, *row) for key, row in routes.items()}
+        endpoints = {(key[0], PREFIX + key[1]): self._endpoint(key, route) for key, route in ROUTES.items()}
         self._router = Router(endpoints, trailing_slash=True)
 
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
@@ -60,28 +59,28 @@ class Management:
         except LeveretError as error:
             return refused(error)
 
-    def _endpoint(self, key: tuple[str, str], operation: str | None, ask: Endpoint) -> Handler:
+    def _endpoint(self, key: tuple[str, str], route: Route) -> Handler:
         """A function of the table as the router calls it."""
-        audited = key[0] not in READING and ROUTES[key][1] not in UNAUDITED
+        audited = key[0] not in READING and route.ask not in UNAUDITED
 
         def allowed(request: Request) -> Answer | Awaitable[Answer]:
             call = ManagementCall(request, self._context)
             if audited:
-                return self._audited(f"{key[0]} {PREFIX}{key[1]}", operation, ask, call)
-            check(call, operation)
-            return ask(call)
+                return self._audited(f"{key[0]} {PREFIX}{key[1]}", route, call)
+            check(call, route.operation)
+            return self._context.dispatch(route, call)
 
-        return allowed if operation is None else self._auth.wrap(self._limit(allowed))
+        return allowed if route.operation is None else self._auth.wrap(self._limit(allowed))
 
-    async def _audited(self, endpoint: str, operation: str | None, ask: Endpoint, call: ManagementCall) -> Answer:
+    async def _audited(self, endpoint: str, route: Route, call: ManagementCall) -> Answer:
         """Do something that is noted, whether it is allowed or not."""
         request = call.request
         act = f"{request.method} {request.shown_path}"
         kind = kind_of(call.identity.tags)
         facts = {"peer": request.peer.host, **(asked_for(request) if endpoint in BULK else {})}
         with self._context.audit.noting(call.user, act, endpoint, kind, **facts) as noted:
-            check(call, operation)
-            answer = ask(call)
+            check(call, route.operation)
+            answer = self._context.dispatch(route, call)
             if isinstance(answer, Awaitable):
                 answer = await answer
             if isinstance(answer, Response) and answer.status >= REFUSED:
@@ -91,18 +90,18 @@ class Management:
             return answer
 
 
-def inside(context: AdminContext, routes: Table) -> Router:
-    """A handler for requests of other nodes: those have asked who it is, and note what is done."""
+def inside(context: AdminContext) -> Router:
+    """A handler for requests of other nodes, which have authenticated the user and note what is done."""
 
-    def endpoint(operation: str | None, ask: Endpoint) -> Handler:
+    def endpoint(route: Route) -> Handler:
         def allowed(request: Request) -> Answer | Awaitable[Answer]:
             call = ManagementCall(request, context)
-            check(call, operation)
-            return ask(call)
+            check(call, route.operation)
+            return route.ask(call)
 
         return allowed
 
-    endpoints = {(method, PREFIX + path): endpoint(*row) for (method, path), row in routes.items()}
+    endpoints = {(method, PREFIX + path): endpoint(route) for (method, path), route in ROUTES.items()}
     return Router(endpoints, trailing_slash=True)
 
 

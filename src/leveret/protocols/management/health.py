@@ -8,6 +8,7 @@ from leveret.core.broker import Broker
 from leveret.core.patterns import Pattern, check_length, pattern
 from leveret.core.properties import Properties
 from leveret.core.queue import Queue
+from leveret.protocols.http.cluster import Cluster, awaited
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import Row
@@ -16,6 +17,9 @@ from leveret.protocols.management.overview import protocol_of
 from leveret.protocols.management.refusals import BadRequest, Missing, answer
 from leveret.protocols.net.admission import ConnectionBudget
 
+OK = 200
+QUORUM = "quorum"
+LISTED_MAX = 1_000  # queues in one answer
 UNITS_MS = {"days": 86_400_000, "weeks": 604_800_000, "months": 2_592_000_000, "years": 31_536_000_000}
 TEST_QUEUE = "aliveness-test"
 SINGLE = "single node cluster"
@@ -111,17 +115,20 @@ def connection_limit(call: ManagementCall) -> Answer:
 
 def ready_to_serve_clients(call: ManagementCall) -> Answer:
     """Whether clients of AMQP should be sent to this node: it is in service, listens, and has room."""
+    served = in_service(call)
+    if served.status != OK:
+        return served
     if not AMQP & set(protocols_of(call)):
         return failed("no active listeners for AMQP/AMQPS")
     budget = amqp_budget(call)
     if budget.connections >= budget.connections_max:
         return failed(LIMIT_REACHED, connections=budget.connections)
-    return virtual_hosts(call)
+    return served
 
 
 def metadata_store(call: ManagementCall) -> Answer:
     """Whether the definitions are read: the server listens only after that."""
-    return virtual_hosts(call)
+    return ok()
 
 
 def metadata_store_with_data(call: ManagementCall) -> Answer:
@@ -132,12 +139,27 @@ def metadata_store_with_data(call: ManagementCall) -> Answer:
 
 
 def queue_leaders(call: ManagementCall) -> Answer:
-    """Whether the quorum queues of a virtual host, or of all, have a leader: this node leads all of them."""
-    pattern_of(call)
-    if "vhost" in call.request.parameters:
-        with call.context.async_broker.runtime as core:
-            call.virtual_host(core)
-    return ok()
+    """Whether the quorum queues of a virtual host, or of all, have a leader: in a cluster, the owner of their shard."""
+    wanted, nodes = pattern_of(call), call.context.nodes
+    with call.context.async_broker.runtime as core:
+        named = "vhost" in call.request.parameters
+        virtual_hosts = [call.virtual_host(core)] if named else list(core.topology.vhosts.values())
+        if nodes is None:
+            return ok()
+        found = [
+            {"name": queue.name, "readable_name": readable(queue), "virtual_host": queue.vhost, "type": QUORUM}
+            for virtual_host in virtual_hosts
+            for queue in virtual_host.queues.values()
+            if queue.policy.queue_type == QUORUM
+            and wanted.matches(queue.name)
+            and nodes.owner_of(nodes.shard_id_of(queue.vhost, queue.name)) is None
+        ]
+    return failed("Detected quorum queues without an elected leader", queues=found[:LISTED_MAX]) if found else ok()
+
+
+def readable(queue: Queue) -> str:
+    """The name of a queue in text, as RabbitMQ has it."""
+    return f"queue '{queue.name}' in vhost '{queue.vhost}'"
 
 
 def pattern_of(call: ManagementCall) -> Pattern:
@@ -147,9 +169,28 @@ def pattern_of(call: ManagementCall) -> Pattern:
 
 
 def virtual_hosts(call: ManagementCall) -> Answer:
-    """Whether all virtual hosts run: they do as long as the broker does."""
+    """Whether all virtual hosts run: they do unless the queues of a shard have no owner."""
+    nodes = call.context.nodes
+    vacant = [] if nodes is None else [each for each in nodes.shard_ids() if nodes.owner_of(each) is None]
     with call.context.async_broker.runtime:
+        return failed("Shards without an owner", shards=vacant) if vacant else ok()
+
+
+def in_service(call: ManagementCall) -> Answer:
+    """Whether clients should be sent to this node."""
+    if call.context.cluster is not None and call.context.cluster.draining:
+        return failed("The node is being drained")
+    return virtual_hosts(call)
+
+
+def quorum_critical(call: ManagementCall) -> Answer:
+    """Whether the shards of this node would have no node to go to."""
+    nodes, cluster = call.context.nodes, call.context.cluster
+    if nodes is None or cluster is None or len(nodes.names) == 1:
+        return single_node(call)
+    if cluster.successors:
         return ok()
+    return failed("No other node can be reached that would take the shards of this one", node=nodes.name)
 
 
 def single_node(call: ManagementCall) -> Answer:
@@ -191,6 +232,8 @@ def test_queue(call: ManagementCall, core: Broker) -> Queue:
 
 def aliveness(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Send a message to a queue of its own and take it again."""
+    if call.context.nodes is not None:
+        return _aliveness_of_shard(call, call.context.nodes)
 
     def test(core: Broker) -> Answer:
         queue = test_queue(call, core)
@@ -201,3 +244,15 @@ def aliveness(call: ManagementCall) -> Answer | Awaitable[Answer]:
         return failed("the message did not arrive")
 
     return call.change(test)
+
+
+async def _aliveness_of_shard(call: ManagementCall, nodes: Cluster) -> Answer:
+    """The same in a cluster: the catalog gets the queue, and its shard the message."""
+
+    def made(core: Broker) -> Answer:
+        test_queue(call, core)
+        return ok()
+
+    await awaited(call.change(made))
+    shard_id = nodes.shard_id_of(call.named("vhost"), TEST_QUEUE)
+    return await awaited(nodes.ask(shard_id, call.request, resend=True))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -22,7 +23,7 @@ from leveret.protocols.http.router import Answer
 from leveret.protocols.management.bindings import bindings_to
 from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import AdminContext, Row
-from leveret.protocols.management.listing import Key, listed, one, range_of
+from leveret.protocols.management.listing import Fetch, Key, fetched, listed, one, range_of, reduced
 from leveret.protocols.management.rates import DEPTHS, STATS, SampleRange, counted, held_messages, message_stats
 from leveret.protocols.management.refusals import BadRequest, done
 from leveret.protocols.management.rules import seen
@@ -76,6 +77,8 @@ class ByName(Sequence[Any]):
 
 
 def _listed(call: ManagementCall, queues: Sequence[Queue]) -> Answer | Awaitable[Answer]:
+    if call.context.nodes is not None:
+        return fetched(call, queues, fetch_of(call), NAME, {name: KEYS[name] for name in ("name", "vhost")})
     lengths, rates = range_of(call, "lengths"), range_of(call, "msg_rates")
 
     def make(queue: Queue) -> Row | None:
@@ -83,6 +86,54 @@ def _listed(call: ManagementCall, queues: Sequence[Queue]) -> Answer | Awaitable
             return None if queue.deleted else shown(call.context, core, queue, lengths, rates)
 
     return listed(call, queues, make, NAME, sort_keys(call.context))
+
+
+def fetch_of(call: ManagementCall) -> Fetch:
+    """Gets the rows of queues from their shards; those of a shard that does not answer have no figures."""
+    wanted = {"lengths": range_of(call, "lengths"), "rates": range_of(call, "msg_rates")}
+    ranges = {name: found and list(found) for name, found in wanted.items()}
+
+    async def fetch(handles: list[Any], columns: tuple[str, ...]) -> list[Row | None]:
+        by_vhost: dict[str, list[str]] = defaultdict(list)
+        for queue in [each for each in handles if not each.deleted]:
+            by_vhost[queue.vhost].append(queue.name)
+        rows = {vhost: await call.nodes.rows("management", vhost, names, ranges) for vhost, names in by_vhost.items()}
+        return [None if queue.deleted else _row_of_shard(call, queue, rows[queue.vhost], columns) for queue in handles]
+
+    return fetch
+
+
+def _row_of_shard(
+    call: ManagementCall, queue: Queue, rows: Mapping[str, Row | None], columns: tuple[str, ...]
+) -> Row | None:
+    """A row as one broker would have it; only the catalog knows whether a queue is exclusive."""
+    row, exclusive = rows.get(queue.name), {"exclusive": queue.owner is not None}
+    if row is not None:
+        whole: Row = reduced({**row, **exclusive}, columns)
+        return whole
+    if queue.name in rows:  # auto-deleted a moment ago
+        return None
+    shard_id = call.nodes.shard_id_of(queue.vhost, queue.name)
+    down: Row = {
+        "name": queue.name,
+        "vhost": queue.vhost,
+        "node": call.nodes.owner_of(shard_id),
+        **({"shard": int(shard_id)} if shard_id.isdigit() else {}),
+        "type": queue.policy.queue_type,
+        "durable": queue.durable,
+        "auto_delete": queue.auto_delete,
+        **exclusive,
+        "arguments": plain(queue.arguments or {}),
+        "state": "down",
+    }
+    found: Row = reduced(down, columns)
+    return found
+
+
+def row_of(context: AdminContext, core: Broker, queue: Queue, ranges: Mapping[str, list[int] | None]) -> Row:
+    """A queue of a shard, as `fetch_of` asks for it; under the lock."""
+    lengths, rates = (None if found is None else SampleRange(*found) for found in map(ranges.get, ("lengths", "rates")))
+    return shown(context, core, queue, lengths, rates)
 
 
 NAME = attrgetter("name")

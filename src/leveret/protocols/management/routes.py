@@ -1,7 +1,9 @@
 """Every endpoint: its operation, and the function that answers. docs/management.md has the same as a table."""
 
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
+from leveret.protocols.http.cluster import PLAIN, InCluster
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management import (
     alerts,
@@ -15,6 +17,7 @@ from leveret.protocols.management import (
     health,
     leases,
     limits,
+    merging,
     moves,
     nodes,
     operations,
@@ -35,11 +38,21 @@ from leveret.protocols.management import (
 from leveret.protocols.management.call import ManagementCall
 
 Endpoint = Callable[[ManagementCall], Answer | Awaitable[Answer]]
-Table = dict[tuple[str, str], tuple[str | None, Endpoint]]
-"""By method and path: the operation that an endpoint is, in the registry, or None for one that is open."""
+Row = tuple[str | None, Endpoint] | tuple[str | None, Endpoint, InCluster]
+Table = dict[tuple[str, str], Row]
+"""By method and path: the fields of a route."""
+
+
+class Route(NamedTuple):
+    """An endpoint: its operation in the registry, or None if it is open to all, and what it adds in a cluster."""
+
+    operation: str | None
+    ask: Endpoint
+    cluster: InCluster = PLAIN
+
 
 BROKER: Table = {
-    ("GET", "/overview"): ("overview.look", overview.look),
+    ("GET", "/overview"): ("overview.look", overview.look, merging.OVERVIEW),
     ("GET", "/whoami"): ("users.who", users.who),
     ("GET", "/auth"): (None, overview.auth),
     ("GET", "/auth/hash_password/{password}"): ("users.hash-password", users.hash_named),
@@ -47,15 +60,15 @@ BROKER: Table = {
     ("GET", "/extensions"): ("extensions.list", overview.extensions),
     ("GET", "/cluster-name"): ("cluster-name.look", parameters.look_at_cluster_name),
     ("PUT", "/cluster-name"): ("cluster-name.set", parameters.put_cluster_name),
-    ("GET", "/nodes"): ("nodes.list", nodes.list_all),
-    ("GET", "/nodes/{node}"): ("nodes.look", nodes.look),
+    ("GET", "/nodes"): ("nodes.list", nodes.list_all, merging.NODES),
+    ("GET", "/nodes/{node}"): ("nodes.look", nodes.look, merging.NODE),
     ("GET", "/nodes/{node}/memory"): ("nodes.look", nodes.look_at_memory),
     ("GET", "/nodes/{node}/storage"): ("nodes.look", storage.look),
     ("POST", "/nodes/{node}/drain"): ("cluster.drain", operations.drain),
     ("GET", "/cluster"): ("cluster.status", operations.status),
-    ("GET", "/reports"): ("reports.list", reports.list_all),
-    ("GET", "/reports/{report}"): ("reports.look", reports.look),
-    ("GET", "/reports/{report}/page"): ("reports.look", reports.page),
+    ("GET", "/reports"): ("reports.list", reports.list_all, merging.REPORTS),
+    ("GET", "/reports/{report}"): ("reports.look", reports.look, merging.REPORT),
+    ("GET", "/reports/{report}/page"): ("reports.look", reports.page, merging.REPORT),
     ("GET", "/definitions"): ("definitions.export", definitions.give_out),
     ("POST", "/definitions"): ("definitions.import", definitions.take_in),
     ("GET", "/definitions/{vhost}"): ("definitions.export", definitions.give_out_vhost),
@@ -67,18 +80,22 @@ BROKER: Table = {
     ("POST", "/rebalance/queues"): ("cluster.rebalance", operations.rebalance),
 }
 CLIENTS: Table = {
-    ("GET", "/connections"): ("connections.list", clients.list_connections),
-    ("GET", "/connections/{connection}"): ("connections.look", clients.look_at_connection),
-    ("DELETE", "/connections/{connection}"): ("connections.close", clients.close),
-    ("GET", "/connections/{connection}/channels"): ("connections.look", clients.list_connection_channels),
-    ("GET", "/connections/username/{user}"): ("connections.list-user", clients.list_user_connections),
-    ("DELETE", "/connections/username/{user}"): ("connections.close-user", clients.close_user),
-    ("GET", "/vhosts/{vhost}/connections"): ("connections.list-vhost", clients.list_vhost_connections),
-    ("GET", "/channels"): ("channels.list", clients.list_channels),
-    ("GET", "/channels/{channel}"): ("channels.look", clients.look_at_channel),
-    ("GET", "/vhosts/{vhost}/channels"): ("channels.list-vhost", clients.list_vhost_channels),
-    ("GET", "/consumers"): ("consumers.list", clients.list_consumers),
-    ("GET", "/consumers/{vhost}"): ("consumers.list", clients.list_vhost_consumers),
+    ("GET", "/connections"): ("connections.list", clients.list_connections, merging.LIST),
+    ("GET", "/connections/{connection}"): ("connections.look", clients.look_at_connection, merging.FIRST),
+    ("DELETE", "/connections/{connection}"): ("connections.close", clients.close, merging.FIRST),
+    ("GET", "/connections/{connection}/channels"): (
+        "connections.look",
+        clients.list_connection_channels,
+        merging.FIRST,
+    ),
+    ("GET", "/connections/username/{user}"): ("connections.list-user", clients.list_user_connections, merging.LIST),
+    ("DELETE", "/connections/username/{user}"): ("connections.close-user", clients.close_user, merging.OWN),
+    ("GET", "/vhosts/{vhost}/connections"): ("connections.list-vhost", clients.list_vhost_connections, merging.LIST),
+    ("GET", "/channels"): ("channels.list", clients.list_channels, merging.LIST),
+    ("GET", "/channels/{channel}"): ("channels.look", clients.look_at_channel, merging.CHANNEL),
+    ("GET", "/vhosts/{vhost}/channels"): ("channels.list-vhost", clients.list_vhost_channels, merging.LIST),
+    ("GET", "/consumers"): ("consumers.list", clients.list_consumers, merging.CONSUMERS),
+    ("GET", "/consumers/{vhost}"): ("consumers.list", clients.list_vhost_consumers, merging.CONSUMERS),
 }
 TOPOLOGY: Table = {
     ("GET", "/exchanges"): ("exchanges.list", exchanges.list_all),
@@ -88,22 +105,22 @@ TOPOLOGY: Table = {
     ("DELETE", "/exchanges/{vhost}/{exchange}"): ("exchange.delete", exchanges.delete),
     ("GET", "/exchanges/{vhost}/{exchange}/bindings/source"): ("bindings.list", bindings.list_from),
     ("GET", "/exchanges/{vhost}/{exchange}/bindings/destination"): ("bindings.list", bindings.list_to),
-    ("POST", "/exchanges/{vhost}/{exchange}/publish"): ("basic.publish", publishes.publish),
+    ("POST", "/exchanges/{vhost}/{exchange}/publish"): ("basic.publish", publishes.publish, merging.PUBLISHED),
     ("GET", "/exchanges/{vhost}/{exchange}/probe"): ("exchanges.probe", probes.ask),
     ("GET", "/queues"): ("queues.list", queues.list_all),
     ("GET", "/queues/detailed"): ("queues.list", queues.list_all),
     ("GET", "/queues/{vhost}"): ("queues.list", queues.list_vhost),
-    ("GET", "/queues/{vhost}/{queue}"): ("queues.look", queues.look),
+    ("GET", "/queues/{vhost}/{queue}"): ("queues.look", queues.look, merging.QUEUE),
     ("PUT", "/queues/{vhost}/{queue}"): ("queue.declare", queues.declare),
-    ("DELETE", "/queues/{vhost}/{queue}"): ("queue.delete", queues.delete),
+    ("DELETE", "/queues/{vhost}/{queue}"): ("queue.delete", queues.delete, merging.DELETED),
     ("GET", "/queues/{vhost}/{queue}/bindings"): ("bindings.list", queues.list_bindings),
     ("GET", "/queues/{vhost}/{queue}/leases"): ("queue.browse", leases.list_queue),
     ("DELETE", "/queues/{vhost}/{queue}/contents"): ("queue.purge", queues.purge),
     ("POST", "/queues/{vhost}/{queue}/actions"): ("queues.act", queues.act),
     ("POST", "/queues/{vhost}/{queue}/get"): ("queue.get", gets.get),
     ("POST", "/queues/{vhost}/{queue}/move"): ("queue.redrive", moves.move),
-    ("GET", "/dead-letters/{vhost}"): ("dead-letters.list", dead_letters.list_vhost),
-    ("GET", "/scheduled/{vhost}"): ("scheduled.list", scheduled.list_vhost),
+    ("GET", "/dead-letters/{vhost}"): ("dead-letters.list", dead_letters.list_vhost, merging.DEAD_LETTERS),
+    ("GET", "/scheduled/{vhost}"): ("scheduled.list", scheduled.list_vhost, merging.SCHEDULED),
     ("GET", "/routing/{vhost}"): ("routing.look", routing.look),
     ("GET", "/bindings"): ("bindings.list", bindings.list_all),
     ("GET", "/bindings/{vhost}"): ("bindings.list", bindings.list_vhost),
@@ -113,8 +130,8 @@ TOPOLOGY: Table = {
     ("DELETE", "/bindings/{vhost}/e/{source}/{kind}/{destination}/{properties}"): ("queue.unbind", bindings.unbind),
 }
 ACCESS: Table = {
-    ("GET", "/vhosts"): ("vhosts.list", vhosts.list_all),
-    ("GET", "/vhosts/{vhost}"): ("vhosts.look", vhosts.look),
+    ("GET", "/vhosts"): ("vhosts.list", vhosts.list_all, merging.VHOSTS),
+    ("GET", "/vhosts/{vhost}"): ("vhosts.look", vhosts.look, merging.VHOST),
     ("PUT", "/vhosts/{vhost}"): ("vhosts.add", vhosts.put),
     ("DELETE", "/vhosts/{vhost}"): ("vhosts.delete", vhosts.delete),
     ("POST", "/vhosts/{vhost}/start/{node}"): ("vhosts.start", vhosts.start),
@@ -170,8 +187,8 @@ SETTINGS: Table = {
     ("DELETE", "/user-limits/{user}/{limit}"): ("users.limits", limits.delete_user),
 }
 ALERTS: Table = {
-    ("GET", "/alerts"): ("alerts.firing", alerts.list_alerts),
-    ("GET", "/alerts/history"): ("alerts.history", alerts.list_events),
+    ("GET", "/alerts"): ("alerts.firing", alerts.list_alerts, merging.FIRING),
+    ("GET", "/alerts/history"): ("alerts.history", alerts.list_events, merging.EVENTS),
     ("GET", "/alerts/rules"): ("alerts.list", alerts.list_rules),
     ("GET", "/alerts/rules/{rule}"): ("alerts.list", alerts.look_at_rule),
     ("PUT", "/alerts/rules/{rule}"): ("alerts.set", alerts.put_rule),
@@ -179,7 +196,7 @@ ALERTS: Table = {
     ("GET", "/alerts/silences"): ("alerts.silences", alerts.list_silences),
     ("POST", "/alerts/silences"): ("alerts.silence", alerts.add_silence),
     ("DELETE", "/alerts/silences/{silence}"): ("alerts.unsilence", alerts.delete_silence),
-    ("GET", "/alerts/receivers"): ("alerts.receivers", alerts.list_receivers),
+    ("GET", "/alerts/receivers"): ("alerts.receivers", alerts.list_receivers, merging.RECEIVERS),
     ("GET", "/alerts/receivers/{receiver}"): ("alerts.look-at-receiver", alerts.look_at_receiver),
     ("PUT", "/alerts/receivers/{receiver}"): ("alerts.receiver", alerts.put_receiver),
     ("DELETE", "/alerts/receivers/{receiver}"): ("alerts.forget", alerts.delete_receiver),
@@ -188,15 +205,15 @@ ALERTS: Table = {
 CHECKS = "/health/checks"
 LEADERS = f"{CHECKS}/quorum-queues-without-elected-leaders"
 HEALTH: Table = {
-    ("GET", f"{CHECKS}/alarms"): ("health.cluster", health.alarms),
+    ("GET", f"{CHECKS}/alarms"): ("health.cluster", health.alarms, merging.ALARMS),
     ("GET", f"{CHECKS}/local-alarms"): ("health.node", health.local_alarms),
     ("GET", f"{CHECKS}/port-listener/{{port}}"): ("health.node", health.port_listener),
     ("GET", f"{CHECKS}/protocol-listener/{{protocol}}"): ("health.node", health.protocol_listener),
     ("GET", f"{CHECKS}/virtual-hosts"): ("health.cluster", health.virtual_hosts),
     ("GET", f"{CHECKS}/node-is-mirror-sync-critical"): ("health.node", health.single_node),
-    ("GET", f"{CHECKS}/node-is-quorum-critical"): ("health.cluster", health.single_node),
+    ("GET", f"{CHECKS}/node-is-quorum-critical"): ("health.cluster", health.quorum_critical),
     # Load balancers ask these without a login, as in RabbitMQ 4.
-    ("GET", f"{CHECKS}/is-in-service"): (None, health.virtual_hosts),
+    ("GET", f"{CHECKS}/is-in-service"): (None, health.in_service),
     ("GET", f"{CHECKS}/ready-to-serve-clients"): (None, health.ready_to_serve_clients),
     ("GET", f"{CHECKS}/below-node-connection-limit"): (None, health.connection_limit),
     ("GET", f"{CHECKS}/metadata-store/initialized"): ("health.node", health.metadata_store),
@@ -210,4 +227,8 @@ HEALTH: Table = {
     ("GET", "/healthchecks/node/{node}"): ("health.node", health.named_node_health),
     ("GET", "/aliveness-test/{vhost}"): ("health.aliveness", health.aliveness),
 }
-ROUTES: Table = {**BROKER, **CLIENTS, **TOPOLOGY, **ACCESS, **SETTINGS, **ALERTS, **HEALTH}
+ROUTES: dict[tuple[str, str], Route] = {
+    key: Route(*row)
+    for table in (BROKER, CLIENTS, TOPOLOGY, ACCESS, SETTINGS, ALERTS, HEALTH)
+    for key, row in table.items()
+}

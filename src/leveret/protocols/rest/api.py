@@ -10,6 +10,7 @@ from leveret.ingest.sinks import Sinks
 from leveret.observability.audit import ENTRIES_MAX, KINDS, Audit, kind_of
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.bulk import asked_for, came_of
+from leveret.protocols.http.cluster import InCluster, Parts
 from leveret.protocols.http.idempotency import KEY_HEADER, Idempotency
 from leveret.protocols.http.problem import detail_of
 from leveret.protocols.http.request import Refusal, Request
@@ -18,7 +19,7 @@ from leveret.protocols.http.router import Endpoint
 from leveret.protocols.rest import exchanges, groups, leases, messages, queues, reservations, sinks, streams
 from leveret.protocols.rest.fields import Choice, RecordField, Whole, json_body
 from leveret.protocols.rest.openapi import document
-from leveret.protocols.rest.operation import Answer, Operation, RestCall, Scans
+from leveret.protocols.rest.operation import Answer, RestCall, RestOperation, Scans, routes
 from leveret.security.access import Access
 from leveret.security.authorisation import Decisions, admit
 
@@ -31,13 +32,33 @@ OPEN_PATHS = frozenset((b"/openapi.json", b"/docs", b"/docs/docs.js", b"/docs/do
 """What needs no login: it says nothing about the server but what is public anyway."""
 
 
+OWN: list[RestOperation] = []
+route = routes(OWN)
+
+
+def audit_of_all(call: RestCall, parts: Parts) -> Answer:
+    """The last administrative acts on all nodes, each with its node."""
+    rows = [{**row, "node": name} for name, value in sorted(parts.values.items()) for row in value["acts"]]
+    return json_response({"acts": sorted(rows, key=lambda row: -row["at_ms"])[: call.query.get("limit", ACTS)]})
+
+
+@route(
+    "GET /audit",
+    "audit.list",
+    {200: ("Acts.", {"type": "object"})},
+    query=RecordField(
+        "How many, and which.",
+        {"limit": Whole(f"Default: {ACTS}.", 1, ENTRIES_MAX), "kind": Choice("Default: every kind.", *KINDS)},
+    ),
+    cluster=InCluster(merge=audit_of_all),
+)
 def audit(call: RestCall) -> Answer:
-    """The last administrative acts."""
+    """List administrative acts, the newest first."""
     assert call.audit is not None, "an API for clients has one"
     return json_response({"acts": call.audit.recent(call.query.get("limit", ACTS), call.query.get("kind"))})
 
 
-OPERATIONS: tuple[Operation, ...] = (
+OPERATIONS: tuple[RestOperation, ...] = (
     *messages.OPERATIONS,
     *leases.OPERATIONS,
     *reservations.OPERATIONS,
@@ -46,18 +67,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *streams.OPERATIONS,
     *groups.OPERATIONS,
     *sinks.OPERATIONS,
-    Operation(
-        "GET",
-        "/audit",
-        "List administrative acts, the newest first",
-        audit,
-        "audit.list",
-        {200: ("Acts.", {"type": "object"})},
-        query=RecordField(
-            "How many, and which.",
-            {"limit": Whole(f"Default: {ACTS}.", 1, ENTRIES_MAX), "kind": Choice("Default: every kind.", *KINDS)},
-        ),
-    ),
+    *OWN,
 )
 
 
@@ -101,17 +111,17 @@ class RestApi:
             ("GET", "/docs/docs.css"): partial(_asset, STYLE, "text/css; charset=utf-8"),
         }
 
-    def _run(self, operation: Operation, request: Request) -> Answer | Awaitable[Answer]:
+    def _run(self, operation: RestOperation, request: Request) -> Answer | Awaitable[Answer]:
         """Check a request and do what it asks for."""
         identity = request.identity
         if identity is None:
             raise Refusal(401, "no user is logged in: send credentials")
         call = RestCall(self._async_broker, self._access, self._audit, self._scans, self._sinks, request, identity)
-        if operation.audited and self._audit is not None:
+        if operation.registered.audited and self._audit is not None:
             return self._audited(self._audit, operation, call)
         return self.perform(operation, call)
 
-    def perform(self, operation: Operation, call: RestCall) -> Answer | Awaitable[Answer]:
+    def perform(self, operation: RestOperation, call: RestCall) -> Answer | Awaitable[Answer]:
         """Do what is asked for, if the caller may; what has a key that no queue remembers, once."""
         call.read_path()
         self.allow(operation, call)
@@ -121,24 +131,24 @@ class RestApi:
             return self.do(operation, call)
         return self._idempotency.run(call.request, partial(self.do, operation, call))
 
-    def do(self, operation: Operation, call: RestCall) -> Answer | Awaitable[Answer]:
+    def do(self, operation: RestOperation, call: RestCall) -> Answer | Awaitable[Answer]:
         """Do it, if it makes sense."""
         self.read(operation, call)
         return operation.run(call)
 
-    def allow(self, operation: Operation, call: RestCall) -> None:
+    def allow(self, operation: RestOperation, call: RestCall) -> None:
         """Refuse who may not."""
         names = call.names
         asked = (call.identity, operation.name, call.vhost, *names.values())
         if self._decisions.has(asked, self._access.generation):
             return
-        if operation.rule.roles <= names.keys():
+        if operation.registered.rule.roles <= names.keys():
             call.authorise(operation.name, names)
         else:  # a name is in the body: the operation itself authorises
-            admit(self._access.permissions, call.identity, operation.rule, call.vhost)
+            admit(self._access.permissions, call.identity, operation.registered.rule, call.vhost)
         self._decisions.add(asked)
 
-    def read(self, operation: Operation, call: RestCall) -> None:
+    def read(self, operation: RestOperation, call: RestCall) -> None:
         """Refuse what makes no sense."""
         request = call.request
         if operation.body is not None:
@@ -149,7 +159,7 @@ class RestApi:
         elif query:
             raise Refusal(400, f"{request.method} {request.path} takes no query but vhost: leave it out")
 
-    async def _audited(self, audit: Audit, operation: Operation, call: RestCall) -> Answer:
+    async def _audited(self, audit: Audit, operation: RestOperation, call: RestCall) -> Answer:
         """Do something that is noted, whether it is allowed or not."""
         facts: dict[str, object] = {"path": call.request.path, "vhost": call.vhost, "peer": call.request.peer.host}
         if operation.bulk:

@@ -9,11 +9,13 @@ from leveret.core.errors import AccessRefused
 from leveret.core.jsonable import decode_table
 from leveret.core.properties import Properties
 from leveret.embedded.exchange import Exchange
-from leveret.embedded.outgoing import Outgoing
+from leveret.embedded.outgoing import Outgoing, prepare
+from leveret.protocols.http.cluster import InCluster, Parts
+from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.rest.fields import Choice, Flag, Name, RecordField, TableField, Text, Whole
 from leveret.protocols.rest.messages import KEY_HELP
-from leveret.protocols.rest.operation import DONE, Answer, Operation, RestCall, routes
+from leveret.protocols.rest.operation import DONE, Answer, RestCall, RestOperation, routes
 from leveret.protocols.rest.queues import ARGUMENTS_MAX, LIST_DEFAULT, LIST_MAX
 from leveret.protocols.rest.shapes import (
     BODIES,
@@ -40,7 +42,7 @@ _WHICH = {
     "after": Text("Only names after this one.", SHORT_CHARS_MAX),
     "limit": Whole(f"How many; default: {LIST_DEFAULT}.", 1, LIST_MAX),
 }
-OPERATIONS: list[Operation] = []
+OPERATIONS: list[RestOperation] = []
 route = routes(OPERATIONS)
 
 
@@ -85,7 +87,6 @@ def get(call: RestCall) -> Answer:
             "arguments": TableField("Arguments of AMQP.", ARGUMENTS_MAX),
         },
     ),
-    audited=True,
 )
 async def declare(call: RestCall) -> Answer:
     """Make an exchange. The same one again is no error."""
@@ -109,7 +110,6 @@ async def declare(call: RestCall) -> Answer:
     "exchange.delete",
     DONE,
     query=RecordField("Only if.", {"if_unused": Flag("Only if nothing is bound.")}),
-    audited=True,
 )
 async def delete(call: RestCall) -> Answer:
     """Delete an exchange and its bindings."""
@@ -136,6 +136,28 @@ def publishable(call: RestCall) -> tuple[str, Outgoing]:
     return routing_key, message
 
 
+def published(message_id: str | None) -> Response:
+    """The answer to one who published."""
+    routed = message_id is not None
+    return json_response({"message_id": message_id, "routed": routed}, 201 if routed else 200)
+
+
+def to_shards(call: RestCall) -> dict[str, Request]:
+    """The request to every shard that has a queue for the message."""
+    routing_key, message = publishable(call)
+    prepared = prepare(message, call.async_broker.broker.options.message_bytes_max)
+    with call.async_broker.runtime as core:
+        queues = core.route_through(call.vhost, call.exchange, routing_key, prepared.properties)
+        shard_ids = sorted({call.cluster.shard_id_of(call.vhost, queue.name) for queue in queues})
+    return dict.fromkeys(shard_ids, call.request)
+
+
+def published_by(call: RestCall, parts: Parts) -> Response:
+    """The answer when all of these shards have the message."""
+    ids = [each["message_id"] for each in parts.values.values()]
+    return published(next((each for each in ids if each is not None), None))
+
+
 @route(
     "POST /exchanges/{exchange}/messages",
     "basic.publish",
@@ -145,6 +167,7 @@ def publishable(call: RestCall) -> tuple[str, Outgoing]:
     },
     body=RecordField("A message.", {**MESSAGE_FIELDS, "routing_key": Name("Which queues get it.", 0)}, BODIES),
     headers=KEY_HELP,
+    cluster=InCluster(scatter=to_shards, merge=published_by),
 )
 async def publish(call: RestCall) -> Answer:
     """Publish a message to whatever is bound to an exchange."""
@@ -154,12 +177,6 @@ async def publish(call: RestCall) -> Answer:
         routing_key, options.pop("body"), **options
     )
     return published(sent)
-
-
-def published(message_id: str | None) -> Response:
-    """The answer to one who published."""
-    routed = message_id is not None
-    return json_response({"message_id": message_id, "routed": routed}, 201 if routed else 200)
 
 
 @route(
@@ -195,14 +212,14 @@ def _changed(call: RestCall, change: Callable[[Core], None]) -> Any:
     return call.async_broker.change(changed)
 
 
-@route("POST /exchanges/{exchange}/bindings", "queue.bind", DONE, body=_BINDING, audited=True)
+@route("POST /exchanges/{exchange}/bindings", "queue.bind", DONE, body=_BINDING)
 def bind(call: RestCall) -> Any:
     """Bind a queue or an exchange."""
     name, kind, key, arguments = _binding(call, "bind")
     return _changed(call, lambda core: core.bind(call.vhost, call.exchange, name, key, arguments, kind))
 
 
-@route("DELETE /exchanges/{exchange}/bindings", "queue.unbind", DONE, body=_BINDING, audited=True)
+@route("DELETE /exchanges/{exchange}/bindings", "queue.unbind", DONE, body=_BINDING)
 def unbind(call: RestCall) -> Any:
     """Remove a binding. A missing one is no error."""
     name, kind, key, arguments = _binding(call, "unbind")

@@ -10,7 +10,7 @@ from leveret.embedded.stream import Stream
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.http.tails import read
 from leveret.protocols.rest.fields import Choice, JsonField, Number, Numbered, RecordField, Schema, Text, Whole
-from leveret.protocols.rest.operation import DONE, Answer, Operation, RestCall, routes
+from leveret.protocols.rest.operation import DONE, Answer, RestCall, RestOperation, routes
 from leveret.protocols.rest.queues import LIST_DEFAULT
 from leveret.protocols.rest.shapes import SHORT_CHARS_MAX
 from leveret.protocols.rest.streams import LIMITS, RECORDS, TIMESTAMP_S_MAX, answer, range_of
@@ -45,7 +45,7 @@ _GROUP: Schema = {
     },
 }
 _PATH = "/streams/{stream}/groups/{group}"
-OPERATIONS: list[Operation] = []
+OPERATIONS: list[RestOperation] = []
 route = routes(OPERATIONS)
 
 
@@ -144,7 +144,6 @@ def declare(call: RestCall) -> Any:
         },
         ("to", "timestamp"),
     ),
-    audited=True,
 )
 def reset(call: RestCall) -> Any:
     """Let a group read on from elsewhere; its members have to join again."""
@@ -157,7 +156,7 @@ def reset(call: RestCall) -> Any:
     return call.async_broker.change(change)
 
 
-@route(f"DELETE {_PATH}", "group.change", DONE, audited=True)
+@route(f"DELETE {_PATH}", "group.change", DONE)
 def delete(call: RestCall) -> Any:
     """Forget a group without members."""
 

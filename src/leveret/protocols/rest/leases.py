@@ -18,7 +18,7 @@ from leveret.protocols.http.request import Refusal
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.rest.fields import Listed, Number, RecordField, Text, Whole
 from leveret.protocols.rest.messages import ENCODING
-from leveret.protocols.rest.operation import DONE, Answer, Operation, RestCall, routes
+from leveret.protocols.rest.operation import DONE, Answer, RestCall, RestOperation, routes
 from leveret.protocols.rest.shapes import SECONDS_MAX, SHORT_CHARS_MAX, TAKEN, iso_ms, taken
 from leveret.runtime.receipts import RECEIPT_CHARS
 
@@ -33,7 +33,7 @@ LEASE_S: float = OPTIONS["visibility_timeout"].default
 _RECEIPT_ONLY = RecordField("Which delivery.", {"receipt_handle": RECEIPT})
 _OPTIONAL = Text(RECEIPT.schema["description"], 2 * RECEIPT_CHARS, 1)
 WORKER = Text("Whose memory it is.", SHORT_CHARS_MAX, 1, required=True)
-OPERATIONS: list[Operation] = []
+OPERATIONS: list[RestOperation] = []
 route = routes(OPERATIONS)
 
 

@@ -22,7 +22,7 @@ from leveret.protocols.rest.fields import (
     Text,
     Whole,
 )
-from leveret.protocols.rest.operation import DONE, ID_CHARS_MAX, Answer, Operation, RestCall, routes
+from leveret.protocols.rest.operation import DONE, ID_CHARS_MAX, Answer, RestCall, RestOperation, routes
 from leveret.protocols.rest.shapes import (
     ENQUEUED,
     LOOKED_AT,
@@ -75,7 +75,7 @@ _CONDITIONS: dict[str, JsonField] = {
 _FILTER_HELP = "Conditions, all of which a message must meet."
 FILTER = RecordField(_FILTER_HELP, _CONDITIONS)
 DISCARD_FILTER = RecordField(_FILTER_HELP, _CONDITIONS, count_min=1, required=True)
-OPERATIONS: list[Operation] = []
+OPERATIONS: list[RestOperation] = []
 route = routes(OPERATIONS)
 
 
@@ -203,7 +203,7 @@ async def scheduled(call: RestCall) -> Answer:
     return json_response({"messages": await call.scans.run(look)})
 
 
-@route("DELETE /queues/{queue}/scheduled/{message_id}", "queue.discard", DONE, audited=True)
+@route("DELETE /queues/{queue}/scheduled/{message_id}", "queue.discard", DONE)
 async def cancel(call: RestCall) -> Answer:
     """Cancel a message that is scheduled for later."""
     queue, message_id = call.queue, call.request.parameters["message_id"]
@@ -227,7 +227,6 @@ async def cancel(call: RestCall) -> Answer:
         },
         needs={"rate_per_second": "limit"},
     ),
-    audited=True,
     bulk=True,
 )
 async def redrive(call: RestCall) -> Answer:
@@ -263,7 +262,6 @@ def conditions_of(body: dict[str, Any]) -> dict[str, Any]:
     "queue.discard",
     {200: ("How many met them.", {"type": "object"})},
     body=RecordField("Which ones.", {"limit": LIMIT, "dry_run": DRY_RUN, "filter": DISCARD_FILTER}),
-    audited=True,
     bulk=True,
 )
 async def discard(call: RestCall) -> Answer:

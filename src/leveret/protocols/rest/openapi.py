@@ -8,7 +8,7 @@ from leveret.protocols.http.idempotency import KEY_HELP
 from leveret.protocols.http.problem import PROBLEM, RETRIED
 from leveret.protocols.http.response import JSON
 from leveret.protocols.rest.fields import Text
-from leveret.protocols.rest.operation import PATH_FIELDS, VHOST_FIELD, Operation
+from leveret.protocols.rest.operation import PATH_FIELDS, VHOST_FIELD, RestOperation
 from leveret.security.authorisation import requirement
 from leveret.version import version
 
@@ -146,18 +146,18 @@ LINKS: tuple[Link, ...] = (
 )
 
 
-def label(operation: Operation) -> str:
+def label(operation: RestOperation) -> str:
     """How links name an operation."""
     return f"{operation.method} {operation.path}"
 
 
-def operation_id(operation: Operation) -> str:
+def operation_id(operation: RestOperation) -> str:
     """The operationId: the name of the function, and the path where functions have the same name."""
     path = operation.path.replace("{", "").replace("}", "").replace("_", "")
     return operation.run.__name__ + "".join(part.title() for part in path.split("/"))
 
 
-def path_parameters(operation: Operation) -> list[str]:
+def path_parameters(operation: RestOperation) -> list[str]:
     """The names of the parameters of the path."""
     return [part[1:-1] for part in operation.path.split("/") if part.startswith("{")]
 
@@ -165,7 +165,7 @@ def path_parameters(operation: Operation) -> list[str]:
 class Links:
     """The links between some operations."""
 
-    def __init__(self, operations: Iterable[Operation]) -> None:
+    def __init__(self, operations: Iterable[RestOperation]) -> None:
         """`operations` have every operation that LINKS names."""
         by_label = {label(each): each for each in operations}
         self.components: dict[str, Json] = {}
@@ -174,12 +174,12 @@ class Links:
         for link in (*LINKS, *_to_made(by_label.values())):
             self._add(link, by_label[link.source], by_label[link.target])
 
-    def after(self, operation: Operation, status: int) -> Json:
+    def after(self, operation: RestOperation, status: int) -> Json:
         """The links of an answer."""
         names = self._names[label(operation)] if status in SUCCESSES else []
         return {"links": {name: {"$ref": COMPONENTS + name} for name in names}} if names else {}
 
-    def _add(self, link: Link, source: Operation, target: Operation) -> None:
+    def _add(self, link: Link, source: RestOperation, target: RestOperation) -> None:
         name = operation_id(target)
         described: Json = {"operationId": name, "parameters": {**_passed(source, target), **link.parameters}}
         if link.body is not None:
@@ -190,13 +190,13 @@ class Links:
         self._names[link.source].append(name)
 
 
-def _passed(source: Operation, target: Operation) -> Json:
+def _passed(source: RestOperation, target: RestOperation) -> Json:
     """The parameters that a link passes on as they are."""
     shared = [name for name in path_parameters(target) if name in path_parameters(source)]
     return {f"path.{name}": f"$request.path.{name}" for name in shared} | {"query.vhost": "$request.query.vhost"}
 
 
-def _to_made(operations: Iterable[Operation]) -> Iterator[Link]:
+def _to_made(operations: Iterable[RestOperation]) -> Iterator[Link]:
     """A resource that PUT made leads to all operations whose path names this resource and no other one."""
     known = list(operations)
     for source in known:
@@ -206,7 +206,7 @@ def _to_made(operations: Iterable[Operation]) -> Iterator[Link]:
                     yield Link(label(source), label(target))
 
 
-def document(operations: Iterable[Operation]) -> Json:
+def document(operations: Iterable[RestOperation]) -> Json:
     """The description of operations."""
     rows = tuple(operations)
     links = Links(rows)
@@ -230,7 +230,7 @@ def document(operations: Iterable[Operation]) -> Json:
     }
 
 
-def _operation(operation: Operation, links: Links) -> Json:
+def _operation(operation: RestOperation, links: Links) -> Json:
     described: Json = {
         "summary": operation.summary,
         "operationId": operation_id(operation),
@@ -238,7 +238,7 @@ def _operation(operation: Operation, links: Links) -> Json:
         "parameters": [*_parameters(operation)],
         "responses": {**_answers(operation, links), **_refusals()},
     }
-    needed = requirement(operation.rule)
+    needed = requirement(operation.registered.rule)
     if needed:
         described["description"] = f"Needs {needed}."
     if operation.body is not None:
@@ -250,7 +250,7 @@ def _operation(operation: Operation, links: Links) -> Json:
     return described
 
 
-def _parameters(operation: Operation) -> Iterable[Json]:
+def _parameters(operation: RestOperation) -> Iterable[Json]:
     for name in path_parameters(operation):
         yield {"name": name, "in": "path", "required": True, "schema": PATH_FIELDS[name].schema}
     for name, field in operation.query.fields.items() if operation.query else ():
@@ -262,7 +262,7 @@ def _parameters(operation: Operation) -> Iterable[Json]:
         yield {"name": name, "in": "header", "required": False, "schema": field.schema}
 
 
-def _answers(operation: Operation, links: Links) -> Json:
+def _answers(operation: RestOperation, links: Links) -> Json:
     return {
         str(status): {**_answer(status, *row), **links.after(operation, status)}
         for status, row in operation.answers.items()

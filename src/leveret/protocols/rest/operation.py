@@ -13,13 +13,15 @@ from leveret.embedded.stream import Stream as EmbeddedStream
 from leveret.ingest.sinks import Sinks
 from leveret.ingest.staging import PART, PIECES_MAX
 from leveret.observability.audit import Audit
+from leveret.operations.operation import Operation
 from leveret.operations.registry import OPERATIONS, rule_of
 from leveret.protocols.http.async_broker import AsyncBroker
+from leveret.protocols.http.cluster import ALONE, PLAIN, Cluster, InCluster
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response, Streamed
 from leveret.protocols.rest.fields import JsonField, Name, PatternText, RecordField, Text, Whole
 from leveret.security.access import Access
-from leveret.security.authorisation import Role, Rule, allowed, authorise, check_user_id
+from leveret.security.authorisation import Role, allowed, authorise, check_user_id
 from leveret.security.identity import Identity
 
 SCANS_MAX = 4
@@ -59,7 +61,7 @@ ROLES: dict[str, Role] = {"queue": "queue", "stream": "queue", "exchange": "exch
 """Names in paths, and their roles in the table of rights: a stream is a queue."""
 
 
-class Operation(NamedTuple):
+class RestOperation(NamedTuple):
     """A method of a path. `answers` have for each status a sentence, and the schema of the body if there is one."""
 
     method: str
@@ -72,21 +74,22 @@ class Operation(NamedTuple):
     body: RecordField | None = None
     query: RecordField | None = None
     headers: Mapping[str, JsonField] = {}
-    audited: bool = False
     bulk: bool = False
     """Whether the audit log says which messages were meant, and how many there were."""
     upload: str | None = None
     """What the body is, when it is bytes and no JSON."""
     keyed: bool = False
     """Its queues remember Idempotency-Keys, durably: its answers need not be remembered."""
+    cluster: InCluster = PLAIN
+    """What it adds to its scope on a node of a cluster."""
 
     @property
-    def rule(self) -> Rule:
-        """The rights that it needs."""
-        return OPERATIONS[self.name].rule
+    def registered(self) -> Operation:
+        """Its row of the registry: the rights that it needs, where it runs, whether it is audited."""
+        return OPERATIONS[self.name]
 
 
-def routes(operations: list[Operation]) -> Callable[..., Callable[[R], R]]:
+def routes(operations: list[RestOperation]) -> Callable[..., Callable[[R], R]]:
     """A decorator that adds a function to a list of operations: its docstring begins with the summary."""
 
     def route(
@@ -96,7 +99,7 @@ def routes(operations: list[Operation]) -> Callable[..., Callable[[R], R]]:
 
         def add(run: R) -> R:
             summary = (run.__doc__ or run.__name__).partition(".")[0]
-            operations.append(Operation(method, path, summary, run, name, answers, **options))
+            operations.append(RestOperation(method, path, summary, run, name, answers, **options))
             return run
 
         return add
@@ -136,6 +139,7 @@ class RestCall:
         "async_broker",
         "audit",
         "body",
+        "cluster",
         "identity",
         "parameters",
         "query",
@@ -163,6 +167,7 @@ class RestCall:
         self.request = request
         self.identity = identity
         self.vhost = request.query.get("vhost", VHOST) if request.raw_query else VHOST
+        self.cluster: Cluster = ALONE
         self.body: dict[str, Any] = {}
         self.query: dict[str, Any] = {}
         self.parameters: dict[str, Any] = {}

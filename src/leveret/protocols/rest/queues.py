@@ -2,18 +2,21 @@
 
 import json
 import re
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from hashlib import blake2b
 from typing import Any
 
 from leveret.core.arguments import BACKOFF_STEPS_MAX, DISPLAY_NAME_CHARS_MAX, limits_of
 from leveret.core.backoff import KINDS as BACKOFF_KINDS
+from leveret.core.broker import Broker as Core
+from leveret.core.changes import DeleteQueue
 from leveret.core.errors import TooMany
 from leveret.core.jsonable import decode_table, encode
 from leveret.core.queue import Queue as CoreQueue
 from leveret.embedded.declare import DAY_S, OPTIONS, changed_arguments
 from leveret.embedded.managed import ManagedQueue
+from leveret.protocols.http.cluster import InCluster
 from leveret.protocols.http.request import Refusal
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.rest.fields import (
@@ -31,7 +34,7 @@ from leveret.protocols.rest.fields import (
     Text,
     Whole,
 )
-from leveret.protocols.rest.operation import DONE, Answer, Operation, RestCall, routes
+from leveret.protocols.rest.operation import DONE, Answer, RestCall, RestOperation, routes
 from leveret.protocols.rest.shapes import PRIORITY_MAX, SECONDS_MAX, SHORT_CHARS_MAX, iso
 from leveret.security.authorisation import Role
 
@@ -118,8 +121,29 @@ _FIGURES = {
     ],
 }
 _COUNT = {"type": "object"}
-OPERATIONS: list[Operation] = []
+OPERATIONS: list[RestOperation] = []
 route = routes(OPERATIONS)
+
+
+async def described(call: RestCall, answer: Answer) -> Answer:
+    """An answer of the catalog about queues or streams, with the figures that their shards have."""
+    assert isinstance(answer, Response), "rows come at once"
+    kind, told = call.request.segments[0], json.loads(answer.body)
+    rows: list[dict[str, Any]] = told.get(kind, [told])
+    found = await call.cluster.rows(kind, call.vhost, [row["name"] for row in rows])
+    for row in rows:
+        row |= found.get(row["name"]) or {}
+    if kind in told:  # a list does not have what was auto-deleted a moment ago
+        told[kind] = [row for row in rows if found.get(row["name"], row) is not None]
+    return json_response(told, answer.status, answer.headers)
+
+
+def forgotten(call: RestCall) -> Callable[[Core], Any]:
+    """Deletes a queue or stream from the catalog after its shard, which knows whether it may be deleted."""
+    return DeleteQueue(call.vhost, call.names["queue"]).apply
+
+
+DESCRIBED, DELETED = InCluster(finish=described), InCluster(after=forgotten)
 
 
 def shown(queue: ManagedQueue) -> dict[str, Any]:
@@ -158,6 +182,7 @@ def etag(queue: ManagedQueue) -> str:
     "queue.list",
     {200: ("Queues; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
     query=PAGE,
+    cluster=DESCRIBED,
 )
 def list_all(call: RestCall) -> Answer:
     """List queues."""
@@ -190,7 +215,7 @@ def list_all(call: RestCall) -> Answer:
         },
     ),
     query=RecordField("How it begins.", {"defaults": Choice("none: max_priority and dedup_window have none.", "none")}),
-    audited=True,
+    cluster=DESCRIBED,
 )
 async def declare(call: RestCall) -> Answer:
     """Make a queue. One that exists with these settings is no error."""
@@ -244,7 +269,7 @@ def _dead_letter_target(queue: ManagedQueue, options: dict[str, Any]) -> dict[Ro
     {200: ("It has these settings from now on.", _QUEUE), 412: ("Another client changed it first.", None)},
     body=RecordField("The settings that change; null: none.", SETTINGS),
     headers={"If-Match": JsonField("The ETag of the settings that are meant to be changed.", type="string")},
-    audited=True,
+    cluster=DESCRIBED,
 )
 async def update(call: RestCall) -> Answer:
     """Change the settings of a queue."""
@@ -278,7 +303,7 @@ def get(call: RestCall) -> Answer:
     query=RecordField(
         "Only if.", {"if_unused": Flag("Only without consumers."), "if_empty": Flag("Only if nothing is ready.")}
     ),
-    audited=True,
+    cluster=DELETED,
 )
 async def delete(call: RestCall) -> Answer:
     """Delete a queue and what is in it."""
@@ -292,7 +317,6 @@ async def delete(call: RestCall) -> Answer:
     "queue.purge",
     {200: ("How many messages it were.", _COUNT)},
     body=NOTHING,
-    audited=True,
     bulk=True,
 )
 async def purge(call: RestCall) -> Answer:
@@ -300,21 +324,49 @@ async def purge(call: RestCall) -> Answer:
     return json_response({"purged": await call.async_broker.in_thread(call.queue.purge)})
 
 
-@route("POST /queues/{queue}/pause", "queue.pause", DONE, body=NOTHING, audited=True)
+@route("POST /queues/{queue}/pause", "queue.pause", DONE, body=NOTHING)
 async def pause(call: RestCall) -> Answer:
     """Hand nothing out until it is resumed."""
     await call.async_broker.in_thread(call.queue.pause)
     return Response(204)
 
 
-@route("POST /queues/{queue}/resume", "queue.pause", DONE, body=NOTHING, audited=True)
+@route("POST /queues/{queue}/resume", "queue.pause", DONE, body=NOTHING)
 async def resume(call: RestCall) -> Answer:
     """Hand messages out again."""
     await call.async_broker.in_thread(call.queue.resume)
     return Response(204)
 
 
-@route("GET /queues/{queue}/stats", "queue.look", {200: ("Figures.", _FIGURES)})
+def _dead_letter_queues(core: Core, queue: CoreQueue) -> list[CoreQueue]:
+    """The queues that dead letters of a queue go to. Under the lock."""
+    virtual_host, policy = core.topology.vhost(queue.vhost), queue.policy
+    if policy.dead_letter_exchange is None or policy.dead_letter_exchange not in virtual_host.exchanges:
+        return []
+    key = policy.dead_letter_routing_key or queue.name
+    found: list[CoreQueue] = virtual_host.route(policy.dead_letter_exchange, [key], None, None)
+    return found
+
+
+async def add_dead_letters(call: RestCall, answer: Answer) -> Answer:
+    """The figures of a queue with the dead letters that other shards have."""
+    assert isinstance(answer, Response), "figures come at once"
+    with call.async_broker.runtime as core:
+        queue = core.topology.vhost(call.vhost).queue(call.request.parameters["queue"])
+        names = [each.name for each in _dead_letter_queues(core, queue)]
+    shard_id = call.cluster.shard_id_of(call.vhost, queue.name)
+    others = [each for each in names if call.cluster.shard_id_of(call.vhost, each) != shard_id]
+    figures = json.loads(answer.body)
+    if figures["dlq_count"] is None or not all(call.allows("queue.look", {"queue": each}) for each in others):
+        return json_response({**figures, "dlq_count": None}, answer.status, answer.headers)
+    rows = await call.cluster.rows("queues", call.vhost, others)
+    figures["dlq_count"] += sum(row["ready"] for row in rows.values() if row is not None)
+    return json_response(figures, answer.status, answer.headers)
+
+
+@route(
+    "GET /queues/{queue}/stats", "queue.look", {200: ("Figures.", _FIGURES)}, cluster=InCluster(finish=add_dead_letters)
+)
 def stats(call: RestCall) -> Answer:
     """The figures of a queue."""
     queue = call.queue
@@ -340,15 +392,8 @@ def stats(call: RestCall) -> Answer:
 
 def _dead_letters(call: RestCall, queue: ManagedQueue) -> int | None:
     """How many messages wait where the dead letters of a queue go; None if the caller may not read all of them."""
-    policy = queue.anyway.policy
-    if policy.dead_letter_exchange is None:
-        return 0
     with queue.runtime as core:
-        virtual_host = core.topology.vhost(queue.anyway.vhost)
-        key = policy.dead_letter_routing_key or queue.name
-        if policy.dead_letter_exchange not in virtual_host.exchanges:
-            return 0
-        targets: list[CoreQueue] = virtual_host.route(policy.dead_letter_exchange, [key], None, None)
+        targets = _dead_letter_queues(core, queue.anyway)
     if not all(call.allows("queue.look", {"queue": each.name}) for each in targets):
         return None
     return sum(each.depth for each in targets)

@@ -28,7 +28,7 @@ from leveret.embedded.queue import Queue
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.rest.fields import Number, PatternText, RecordField, Whole
 from leveret.protocols.rest.messages import CONDITIONS
-from leveret.protocols.rest.operation import DONE, Answer, Operation, RestCall, routes
+from leveret.protocols.rest.operation import DONE, Answer, RestCall, RestOperation, routes
 from leveret.runtime.conditions import filter_of
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ _NEXT = PatternText(
 _LEASE = Number(
     "Seconds after which the messages go back unless it is renewed.", LEASE_MS_MIN / 1e3, LEASE_MS_MAX / 1e3
 )
-OPERATIONS: list[Operation] = []
+OPERATIONS: list[RestOperation] = []
 route = routes(OPERATIONS)
 
 

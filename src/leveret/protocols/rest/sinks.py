@@ -5,9 +5,11 @@ from leveret.ingest.commit_log import CommittedPart, Sink
 from leveret.ingest.rows import RowDestination
 from leveret.ingest.sinks import Order, Sinks, answer
 from leveret.ingest.staging import PIECES_MAX
+from leveret.protocols.http.cluster import InCluster, Parts
+from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.rest.fields import Choice, Flag, Listed, Name, RecordField, Text, Whole
-from leveret.protocols.rest.operation import DONE, SINK_CHARS_MAX, Answer, Operation, RestCall, part_name, routes
+from leveret.protocols.rest.operation import DONE, SINK_CHARS_MAX, Answer, RestCall, RestOperation, part_name, routes
 
 PARTS_MAX = 10_000  # all of them are named in one entry of the journal
 ROWS_MAX = 1 << 40
@@ -24,7 +26,7 @@ _BATCH = {
 }
 _SINKS = {"type": "object", "properties": {"sinks": {"type": "array", "items": {"type": "object"}}}}
 _SHARE = {"part": part_name(required=True), "pieces": Whole("How many.", 0, PIECES_MAX, required=True)}
-OPERATIONS: list[Operation] = []
+OPERATIONS: list[RestOperation] = []
 route = routes(OPERATIONS)
 
 
@@ -94,13 +96,26 @@ async def abort(call: RestCall) -> Answer:
     return Response(204)
 
 
-@route("GET /sinks", "ingest.list", {200: ("Sinks.", _SINKS)})
+def to_all_shards(call: RestCall) -> dict[str, Request]:
+    """The request to every shard: one without queues may have sinks."""
+    return dict.fromkeys(call.cluster.all_shard_ids(), call.request)
+
+
+def sinks_of_all(call: RestCall, parts: Parts) -> Answer:
+    """The sinks of all shards."""
+    rows = [row for each in parts.values.values() for row in each["sinks"]]
+    return json_response({"sinks": sorted(rows, key=lambda row: row["name"])})
+
+
+@route(
+    "GET /sinks", "ingest.list", {200: ("Sinks.", _SINKS)}, cluster=InCluster(scatter=to_all_shards, merge=sinks_of_all)
+)
 def list_all(call: RestCall) -> Answer:
     """List your sinks and their last batches."""
     return json_response({"sinks": list(_sinks(call).described(call.vhost, call.owner))})
 
 
-@route("DELETE /sinks/{sink}", "ingest.forget", DONE, audited=True)
+@route("DELETE /sinks/{sink}", "ingest.forget", DONE)
 async def delete(call: RestCall) -> Answer:
     """Forget a sink that no query uses any more."""
     await _sinks(call).delete(sink_of(call))

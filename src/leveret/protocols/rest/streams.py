@@ -17,8 +17,8 @@ from leveret.protocols.http.tails import TailRange, TailRecords, read
 from leveret.protocols.rest.fields import Flag, JsonField, Listed, Number, PatternText, RecordField, Schema, Text, Whole
 from leveret.protocols.rest.leases import WAIT_S_MAX
 from leveret.protocols.rest.messages import BATCH_MAX, ENCODING
-from leveret.protocols.rest.operation import Answer, Operation, RestCall, routes
-from leveret.protocols.rest.queues import LIST_DEFAULT, PAGE, check_room
+from leveret.protocols.rest.operation import Answer, RestCall, RestOperation, routes
+from leveret.protocols.rest.queues import DELETED, DESCRIBED, LIST_DEFAULT, PAGE, check_room
 from leveret.protocols.rest.shapes import (
     BODIES,
     MESSAGE_FIELDS,
@@ -122,7 +122,7 @@ _OFFSETS = {
         }
     },
 }
-OPERATIONS: list[Operation] = []
+OPERATIONS: list[RestOperation] = []
 route = routes(OPERATIONS)
 
 
@@ -148,6 +148,7 @@ def shown(stream: Stream) -> dict[str, Any]:
     "stream.list",
     {200: ("Streams; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
     query=PAGE,
+    cluster=DESCRIBED,
 )
 def list_streams(call: RestCall) -> Answer:
     """List streams."""
@@ -168,7 +169,7 @@ def list_streams(call: RestCall) -> Answer:
     "queue.declare",
     {201: ("It is made.", _STREAM), 200: ("It is there with these settings.", _STREAM)},
     body=RecordField("Its settings.", SETTINGS),
-    audited=True,
+    cluster=DESCRIBED,
 )
 async def declare(call: RestCall) -> Answer:
     """Make a stream. One that exists with these settings is no error."""
@@ -189,7 +190,7 @@ def get(call: RestCall) -> Answer:
 
 
 @route(
-    "DELETE /streams/{stream}", "queue.delete", {200: ("How many records it had.", {"type": "object"})}, audited=True
+    "DELETE /streams/{stream}", "queue.delete", {200: ("How many records it had.", {"type": "object"})}, cluster=DELETED
 )
 async def delete(call: RestCall) -> Answer:
     """Delete a stream with its records and groups."""

@@ -1,0 +1,263 @@
+"""Runs each operation where the registry says: the one place of a node where that is decided.
+
+    shard      by the owner of the shard of the queue, stream or sink in question
+    shards     by every shard that has queues, or by those that the endpoint names; the endpoint merges the answers
+    catalog    here, once this node knows whether the queue in question was auto-deleted
+    node       by the node that is named, or by this one
+    nodes      by every node; the endpoint merges the answers
+
+What an endpoint adds to the scope of its operation is described in protocols/http/cluster.py. The registry also says
+whether a request may be sent twice when the answer to the first one was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from leveret.cluster.forwarding.rows import NO_OPTIONS, AutoDeleted, ClusterRows, Row
+from leveret.core.errors import LeveretError, TooMany, Unreachable
+from leveret.operations.operation import Operation
+from leveret.protocols.http.cluster import PLAIN, InCluster, Parts, awaited, marked
+from leveret.protocols.http.request import Refusal, Request
+from leveret.protocols.http.response import Response, Streamed
+from leveret.protocols.http.router import Answer
+
+if TYPE_CHECKING:
+    from leveret.cluster.node import Node
+
+ASKED_S = 2.0  # for shards whose answers are merged, and for the end of an answer in parts
+ANSWER_BYTES_MAX = 64 << 20  # of one answer: all of it is in memory
+REFUSED, FAILED = 400, 500
+
+T = TypeVar("T")
+
+
+class Task(NamedTuple):
+    """One request, as the API that it came to has read it."""
+
+    operation: Operation
+    call: Any
+    request: Request
+    """The request that shards and nodes are asked."""
+    run: Callable[[], Answer | Awaitable[Answer]]
+    """Runs the operation on this node."""
+    extra: InCluster = PLAIN
+    vhost: str = ""
+    queue: str | None = None
+    """The queue whose pending auto-deletion an operation on the catalog waits for."""
+    shard_id: str | None = None
+    """The shard of the queue, stream or sink; None: this node refuses the request, as a single server does."""
+    node: str | None = None
+    resend: bool = False
+    """Whether the request may be sent twice although its operation is not idempotent: it has a key."""
+
+
+class Dispatcher:
+    """Runs the operations of one API for the clients of a node. It implements Cluster of protocols/http/cluster.py."""
+
+    def __init__(self, node: Node, edge: str, *, partial: bool = False) -> None:
+        """`edge` names the API on shards and nodes; `partial`: answers may lack shards that do not answer in time."""
+        self.node = node
+        self._edge = edge
+        self._partial = partial
+        self._rows = ClusterRows(node)
+        self._auto_deleted = AutoDeleted(node, self._rows)
+        self._scopes: dict[str, Callable[[Task], Answer | Awaitable[Answer]]] = {
+            "shard": self._in_shard,
+            "shards": self._in_shards,
+            "catalog": self._on_catalog,
+            "node": self._on_node,
+            "nodes": self._on_nodes,
+        }
+
+    def run(self, task: Task) -> Answer | Awaitable[Answer]:
+        """Run an operation where its scope says."""
+        return self._scopes[task.operation.scope](task)
+
+    # Scopes
+
+    def _in_shard(self, task: Task) -> Answer | Awaitable[Answer]:
+        if task.shard_id is None:
+            return task.run()
+        after, finish = task.extra.after, task.extra.finish
+        change = None if after is None else after(task.call)
+        answer = self.ask(task.shard_id, task.request, task.resend or task.operation.idempotent)
+        if change is None and finish is None:
+            return answer
+        return self._complete(task, answer, change)
+
+    async def _complete(
+        self, task: Task, answer: Answer | Awaitable[Answer], change: Callable[[Any], Any] | None
+    ) -> Answer:
+        """Let the catalog follow what a shard has done, then complete the answer; a refusal stays as it is."""
+        made = await awaited(answer)
+        if made.status >= REFUSED:
+            return made
+        if change is not None:
+            await self.node.decide(change)
+        return made if task.extra.finish is None else await task.extra.finish(task.call, made)
+
+    def _on_catalog(self, task: Task) -> Answer | Awaitable[Answer]:
+        waiting = None if task.queue is None else self._auto_deleted.wait(task.vhost, task.queue)
+        if waiting is None and task.extra.finish is None:
+            return task.run()
+        return self._settled(task, waiting)
+
+    async def _settled(self, task: Task, waiting: Awaitable[None] | None) -> Answer:
+        if waiting is not None:
+            await waiting
+        return await self._complete(task, task.run(), None)
+
+    async def _in_shards(self, task: Task) -> Answer:
+        merge, scatter = task.extra.merge, task.extra.scatter
+        if merge is None:
+            return await awaited(task.run())
+        if scatter is None:
+            requests: Mapping[str, Request] = dict.fromkeys(self.shard_ids(task.vhost or None), task.request)
+        else:
+            requests = scatter(task.call)
+        resend = task.resend or task.operation.idempotent
+        if self._partial and task.operation.idempotent:
+            parts = await self.ask_shards(requests, resend)
+        else:
+            parts = await self._ask_all(requests, resend)
+        refusal = next((each for each in parts.answers.values() if each.status >= REFUSED), None)
+        return refusal or marked(await awaited(merge(task.call, parts)), parts.missing)
+
+    def _on_node(self, task: Task) -> Answer | Awaitable[Answer]:
+        if task.node is None or task.node == self.name:
+            return task.run()
+        return self._on_other_node(task, task.node)
+
+    async def _on_other_node(self, task: Task, name: str) -> Answer:
+        try:
+            return await self.node.forwarder.ask_node(name, self._edge, task.request)
+        except Refusal:
+            if task.extra.merge is None:
+                raise
+            return await awaited(task.extra.merge(task.call, Parts({}, [name], {})))
+
+    async def _on_nodes(self, task: Task) -> Answer:
+        if task.extra.merge is None:
+            return await awaited(task.run())
+        answers = await self.node.forwarder.everywhere(self._edge, task.request)
+        if task.extra.raw:
+            missing = [name for name in self.names if name not in answers]
+            return await awaited(task.extra.merge(task.call, Parts({}, missing, answers)))
+        own = answers.get(self.name)
+        if own is not None and own.status >= REFUSED:
+            return own
+        values = await values_of(answers)
+        missing = [name for name in self.names if name not in values]
+        return marked(await awaited(task.extra.merge(task.call, Parts(values, missing, answers))), missing)
+
+    # What endpoints use: see Cluster
+
+    @property
+    def name(self) -> str:
+        """The name of this node."""
+        return self.node.name
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all nodes that are present."""
+        return sorted({self.node.name, *self.node.present})
+
+    def shard_ids(self, vhost: str | None = None) -> list[str]:
+        """The shards that have queues of a virtual host, or of any."""
+        known = self.node.catalog.replica.shard_ids.items()
+        return sorted({shard_id for (where, _), shard_id in known if vhost in (None, where)})
+
+    def all_shard_ids(self) -> list[str]:
+        """Every shard."""
+        return [str(number) for number in range(self.node.catalog.replica.placements.shards)]
+
+    def shard_id_of(self, vhost: str, queue: str) -> str:
+        """The shard of a queue."""
+        return self.node.shard_id_of(vhost, queue)
+
+    def owner_of(self, shard_id: str) -> str | None:
+        """The node that owns a shard; None if no node does now."""
+        return self.node.owner_of(shard_id)
+
+    def ask(self, shard_id: str, request: Request, resend: bool = False) -> Answer | Awaitable[Answer]:
+        """The answer of a shard; `resend`: the request may be sent twice."""
+        return self.node.forwarder.ask(shard_id, self._edge, request, resend)
+
+    async def ask_shards(self, requests: Mapping[str, Request], resend: bool = True) -> Parts:
+        """The answers of some shards, as far as they come in time."""
+
+        async def ask(shard_id: str, request: Request) -> Answer:
+            try:
+                return await awaited(self.ask(shard_id, request, resend))
+            except LeveretError as error:
+                return Response(FAILED, str(error).encode())
+
+        found = await _in_time({shard_id: ask(shard_id, each) for shard_id, each in requests.items()})
+        answers = {shard_id: each for shard_id, each in found.items() if each.status < FAILED}
+        values = await values_of(answers)
+        missing = sorted(f"shard {each}" for each in requests if each not in values)
+        return Parts(values, missing, answers)
+
+    async def _ask_all(self, requests: Mapping[str, Request], resend: bool) -> Parts:
+        """The answers of some shards; raises what keeps one of them from answering."""
+
+        async def ask(shard_id: str) -> Answer:
+            return await awaited(self.ask(shard_id, requests[shard_id], resend))
+
+        answers = dict(zip(requests, await asyncio.gather(*map(ask, requests)), strict=True))
+        good = {name: each for name, each in answers.items() if each.status < REFUSED}
+        return Parts({name: await value_of(each) for name, each in good.items()}, [], answers)
+
+    async def rows(
+        self, kind: str, vhost: str, names: Iterable[str], options: Mapping[str, Any] = NO_OPTIONS
+    ) -> Mapping[str, Row | None]:
+        """Queues or streams as their shards describe them for an API; None: auto-deleted a moment ago."""
+        return await self._rows.of(kind, vhost, list(names), options)
+
+
+async def value_of(answer: Answer) -> Any:
+    """The JSON of an answer."""
+    body = answer.body if isinstance(answer, Response) else await _joined(answer)
+    return json.loads(body) if body else None
+
+
+async def _joined(answer: Streamed) -> bytes:
+    parts: list[bytes] = []
+    size_bytes = 0
+    async with aclosing(answer.parts) as stream:
+        async for part in stream:
+            size_bytes += len(part)
+            if size_bytes > ANSWER_BYTES_MAX:
+                raise TooMany(f"another node has over {ANSWER_BYTES_MAX} bytes to tell: ask for some by name")
+            parts.append(part)
+    return b"".join(parts)
+
+
+async def values_of(answers: Mapping[str, Answer]) -> dict[str, Any]:
+    """The JSON of answers that are no refusals and come to their end in time."""
+    good = {name: _whole(each) for name, each in answers.items() if each.status < REFUSED}
+    return {name: found[0] for name, found in (await _in_time(good)).items() if found}
+
+
+async def _whole(answer: Answer) -> tuple[Any] | tuple[()]:
+    try:
+        return (await value_of(answer),)
+    except Unreachable:
+        return ()
+
+
+async def _in_time(asked: Mapping[str, Coroutine[Any, Any, T]]) -> dict[str, T]:
+    """The results of those that end in time."""
+    waiting = {name: asyncio.ensure_future(each) for name, each in asked.items()}
+    if waiting:
+        await asyncio.wait(waiting.values(), timeout=ASKED_S)
+    late = [task for task in waiting.values() if not task.done()]
+    for task in late:
+        task.cancel()
+    await asyncio.gather(*late, return_exceptions=True)
+    return {name: task.result() for name, task in waiting.items() if not task.cancelled()}
