@@ -4,7 +4,7 @@ import os
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from leveret.cli import target
+from leveret.cli import objects
 from leveret.cli.command import Command, Word, run_word, worded
 from leveret.cli.output import as_json, print_table
 from leveret.clock import iso_second
@@ -19,26 +19,6 @@ ROWS = ("at", "kind", "by", "act", "outcome", "peer", "count", "about")
 FINDINGS = ("log", "state", "rows", "since", "unchained", "torn", "head")
 HASH_SHOWN = 16  # characters of a hash in a table; JSON has all of it
 NOT_RUNNING = "No server runs on this directory: rows that were cut off at the end are not noticed."
-
-
-def configure_list(parser: ArgumentParser) -> None:
-    """The arguments of `list`."""
-    parser.add_argument("--kind", choices=KINDS, help="only rows of one log; default: all")
-    parser.add_argument("--limit", type=int, metavar="N", help="how many rows; default: 100")
-    target.add_flags(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def list_rows(given: Namespace) -> int:
-    """Print the newest rows; in a cluster, those of all nodes."""
-    asked = {name: getattr(given, name) for name in ("kind", "limit") if getattr(given, name) is not None}
-    with target.operator(given) as operator:
-        rows = operator.call("audit.list", **asked)
-    if given.json:
-        print(as_json(rows))
-    else:
-        print_table(rows, (*ROWS, *(("node",) if any("node" in row for row in rows) else ())))
-    return 0
 
 
 def configure_verify(parser: ArgumentParser) -> None:
@@ -97,7 +77,7 @@ def shown(found: Finding) -> dict[str, Any]:
 
 
 WORDS = (
-    Word("list", "list who changed what, the newest first", configure_list, list_rows),
+    objects.word("audit.list", objects.rows(ROWS)),
     Word("verify", "check that no row was changed, inserted or removed", configure_verify, verify),
 )
 COMMAND = Command(

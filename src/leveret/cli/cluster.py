@@ -2,11 +2,13 @@
 
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from typing import Any
 
-from leveret.cli import target
+from leveret.cli import objects
 from leveret.cli.command import Command, Word, run_word, worded
 from leveret.cli.output import as_json, print_table
+from leveret.operations.registry import OPERATIONS
 
 MEMBERS = (
     "node",
@@ -24,61 +26,9 @@ GROUPS = ("group", "shards", "definitions", "state", "standbys", "trouble", "url
 SHARDS = ("shard", "group", "owner", "epoch", "state", "queues")
 
 
-def configure(parser: ArgumentParser) -> None:
-    """The arguments that all have."""
-    target.add_flags(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def configure_drain(parser: ArgumentParser) -> None:
-    """The arguments of `drain`."""
-    parser.add_argument("--stay", action="store_true", help="do not stop it: it serves clients without shards")
-    configure(parser)
-
-
-def configure_add(parser: ArgumentParser) -> None:
-    """The arguments of `add-shard-group`."""
-    parser.add_argument("store", metavar="URL", help="of a PostgreSQL database that is empty, without a password")
-    parser.add_argument("--shards", type=int, metavar="N", help="how many go there; default: its fair share")
-    configure(parser)
-
-
-def configure_move(parser: ArgumentParser) -> None:
-    """The arguments of `move-shard`."""
-    parser.add_argument("shard", type=int, metavar="SHARD", help="the number of the shard")
-    parser.add_argument("group", type=int, metavar="GROUP", help="the number of its new group")
-    configure(parser)
-
-
-def configure_remove(parser: ArgumentParser) -> None:
-    """The arguments of `remove-shard-group`."""
-    parser.add_argument("group", type=int, help="the number of a group that has neither shards nor the definitions")
-    configure(parser)
-
-
-def configure_discard(parser: ArgumentParser) -> None:
-    """The arguments of `discard`."""
-    parser.add_argument("--yes", action="store_true", help="lose the messages: without it, it is said what would go")
-    configure(parser)
-
-
-def configure_catalog(parser: ArgumentParser) -> None:
-    """The arguments of `move-catalog`."""
-    parser.add_argument("group", type=int, metavar="GROUP", help="the number of the group that gets the definitions")
-    configure(parser)
-
-
-def asked(given: Namespace, verb: str, **arguments: Any) -> Any:
-    """What the node says."""
-    with target.operator(given) as operator:
-        return operator.call(verb, **arguments)
-
-
-def status(given: Namespace) -> int:
+def status(given: Namespace, told: Any) -> int:
     """Print three tables, and what is wrong."""
-    told = asked(given, "cluster.status")
     if given.json:
-        print(as_json(told))
         return 0
     print(f"cluster {told['cluster']}, as node {told['node']} sees it\n")
     known = {name for member in told["members"] for name in member["addresses"]}
@@ -119,98 +69,84 @@ def conflict(row: dict[str, Any]) -> str:
     )
 
 
-def drain(given: Namespace) -> int:
-    """Print who has got the shards."""
-    told = asked(given, "cluster.drain", stay=given.stay)
+def drained(told: dict[str, Any]) -> str:
+    """Who has got the shards."""
     after = "it serves clients without any" if told["stays"] else "it stops"
-    said = f"node {told['node']} has given {told['shards']} shards to {', '.join(told['others'])}; {after}"
-    print(as_json(told) if given.json else said)
-    return 0
+    return f"node {told['node']} has given {told['shards']} shards to {', '.join(told['others'])}; {after}"
 
 
-def rebalance(given: Namespace) -> int:
-    """Print how much will move."""
-    told = asked(given, "cluster.rebalance")
-    said = f"{told['shards']} shards move, one by one; asked: {', '.join(told['nodes'])}"
-    print(as_json(told) if given.json else said)
-    return 0
+def rebalanced(told: dict[str, Any]) -> str:
+    """How much will move."""
+    return f"{told['shards']} shards move, one by one; asked: {', '.join(told['nodes'])}"
 
 
-def add_shard_group(given: Namespace) -> int:
-    """Print which shards will move."""
-    told = asked(given, "cluster.add-shard-group", url=given.store, shards=given.shards)
-    if given.json:
-        print(as_json(told))
-        return 0
+def added_shard_group(told: dict[str, Any]) -> str:
+    """Which shards will move."""
     moving = ", ".join(map(str, told["shards"]))
-    print(f"group {told['group']} is {told['url']}")
-    print(f"shards {moving} move there, one by one" if moving else "no shards move there")
-    for warning in told["warnings"]:
-        print(f"warning: {warning}")
-    return 0
+    lines = [f"group {told['group']} is {told['url']}"]
+    lines += [f"shards {moving} move there, one by one" if moving else "no shards move there"]
+    return "\n".join((*lines, *(f"warning: {warning}" for warning in told["warnings"])))
 
 
-def move_shard(given: Namespace) -> int:
-    """Print where it is."""
-    told = asked(given, "cluster.move-shard", shard=given.shard, group=given.group)
-    print(as_json(told) if given.json else f"shard {told['shard']} is in group {told['group']}")
-    return 0
-
-
-def move_catalog(given: Namespace) -> int:
-    """Print where they are."""
-    told = asked(given, "cluster.move-catalog", group=given.group)
-    said = f"the definitions are in group {told['group']}; start nodes with --store {told['url']} from now on"
-    print(as_json(told) if given.json else said)
-    return 0
-
-
-def remove_shard_group(given: Namespace) -> int:
-    """Print what is off the list."""
-    told = asked(given, "cluster.remove-shard-group", group=given.group)
-    said = f"group {told['group']} is no more; only nodes that are started with it as store need {told['url']}"
-    print(as_json(told) if given.json else said)
-    return 0
-
-
-def adopt(given: Namespace) -> int:
-    """Print what the definitions know now; 1 when something is left."""
-    return settled(given, asked(given, "cluster.adopt"), "was adopted: the definitions know what it has")
+def configure_discard(parser: ArgumentParser) -> None:
+    """The arguments of `discard`."""
+    parser.add_argument("--yes", action="store_true", help="lose the messages: without it, it is said what would go")
+    objects.add_result_flags(parser)
 
 
 def discard(given: Namespace) -> int:
     """Print what shards have lost, or would."""
     if given.yes:
-        return settled(given, asked(given, "cluster.discard"), "has discarded what the definitions did not know")
-    rows = asked(given, "cluster.status")["doubts"]
+        return objects.run("cluster.discard", settled("has discarded what the definitions did not know"), given)
+    rows = objects.asked(given, "cluster.status")["doubts"]
     print(as_json(rows) if given.json else "\n".join(map(conflict, rows)) or "there is nothing to discard")
     if rows:
         print("run it again with --yes to lose all of that", file=sys.stderr)
     return 1 if rows else 0
 
 
-def settled(given: Namespace, told: dict[str, Any], how: str) -> int:
-    """Print what became of conflicts."""
-    left = [row["left"] for row in told["shards"] if row["left"] is not None]
-    lines = [
-        f"shard {row['shard']} {how} ({row['queues']} queues, {row['messages']} messages)"
-        for row in told["shards"]
-        if row["left"] is None
-    ]
-    said = [*lines, *map(conflict, left)] or ["no shard has anything that the definitions do not know"]
-    print(as_json(told) if given.json else "\n".join(said))
-    return 1 if left else 0
+def settled(how: str) -> objects.Show:
+    """Prints what became of conflicts; 1 when something is left."""
+
+    def show(given: Namespace, told: Any) -> int:
+        left = [row["left"] for row in told["shards"] if row["left"] is not None]
+        lines = [
+            f"shard {row['shard']} {how} ({row['queues']} queues, {row['messages']} messages)"
+            for row in told["shards"]
+            if row["left"] is None
+        ]
+        if not given.json:
+            print(
+                "\n".join([*lines, *map(conflict, left)] or ["no shard has anything that the definitions do not know"])
+            )
+        return 1 if left else 0
+
+    return show
 
 
+def saying(verb: str, said: Callable[[dict[str, Any]], str] | str) -> Word:
+    """An operation that is done when a sentence is printed."""
+    as_text = said.format_map if isinstance(said, str) else said
+
+    def show(given: Namespace, told: Any) -> int:
+        if not given.json:
+            print(as_text(told))
+        return 0
+
+    return objects.word(verb, show)
+
+
+MOVED_CATALOG = "the definitions are in group {group}; start nodes with --store {url} from now on"
+REMOVED = "group {group} is no more; only nodes that are started with it as store need {url}"
 WORDS = (
-    Word("status", "show nodes and shards", configure, status),
-    Word("drain", "give the shards of a node to others, then stop it", configure_drain, drain),
-    Word("rebalance", "move shards to the nodes that should have them, now", configure, rebalance),
-    Word("add-shard-group", "add a database, and move shards there", configure_add, add_shard_group),
-    Word("move-shard", "move one shard to another database", configure_move, move_shard),
-    Word("move-catalog", "move the definitions to another database", configure_catalog, move_catalog),
-    Word("remove-shard-group", "forget a database that has nothing any more", configure_remove, remove_shard_group),
-    Word("adopt", "let definitions that are older than shards have what these have", configure, adopt),
-    Word("discard", "let shards lose what older definitions do not know", configure_discard, discard),
+    objects.word("cluster.status", status),
+    saying("cluster.drain", drained),
+    saying("cluster.rebalance", rebalanced),
+    saying("cluster.add-shard-group", added_shard_group),
+    saying("cluster.move-shard", "shard {shard} is in group {group}"),
+    saying("cluster.move-catalog", MOVED_CATALOG),
+    saying("cluster.remove-shard-group", REMOVED),
+    objects.word("cluster.adopt", settled("was adopted: the definitions know what it has")),
+    Word("discard", OPERATIONS["cluster.discard"].help, configure_discard, discard),
 )
 COMMAND = Command("cluster", "look at a cluster, let a node go, move shards", worded(WORDS), run_word)

@@ -30,7 +30,6 @@ MODULES = {
     "schedule": "schedule",
     OBJECTS: OBJECTS,
     "definitions": "definitions",
-    "status": "status",
     "cluster": "cluster",
     "audit": "audit",
     "pipeline": "pipeline",

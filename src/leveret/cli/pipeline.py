@@ -10,7 +10,6 @@ from contextlib import closing, contextmanager
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from leveret.cli.actions import CommandArgument, argument
 from leveret.cli.command import Command
 from leveret.cli.output import as_json, as_list, as_table
 from leveret.cli.target import RemoteServer
@@ -20,6 +19,20 @@ from leveret.server.control_client import Remote, connected
 
 EXTRA = {"pyspark", "pyarrow", "py4j", "grpc", "pandas"}
 """Modules that the extra `pipeline`, or Spark's own extras, bring."""
+
+
+class CommandArgument(NamedTuple):
+    """A word or flag: what argparse is told about it."""
+
+    names: tuple[str, ...]
+    options: dict[str, Any]
+
+
+def argument(*names: str, **options: Any) -> CommandArgument:
+    """A row of the arguments of a job."""
+    return CommandArgument(names, options)
+
+
 PATH = argument("--path", required=True, metavar="DIR", help="data directory of a broker, or an archive")
 URL = argument("--url", help="address of the broker, for example http://127.0.0.1:15672")
 TOKEN = argument(

@@ -14,6 +14,7 @@ from leveret.operations.operation import ADMINISTERED, MANAGED, MONITORED, POLIC
 MINUTE_MS = 60_000
 EVENTS = 100  # that are told unless others are asked for
 RuleVhost = Annotated[str | None, "of which virtual hosts; * is any text"]
+By = Annotated[str, "who wants it; default: (operator)"]
 RuleQueue = Annotated[str | None, "which queues; * is any text"]
 EVENT = (
     "at_ms",
@@ -122,7 +123,7 @@ def silence(
     queue: Annotated[str, "which queues; * is any text"] = "*",
     minutes: Annotated[int, "for how long; default: 60"] = 60,
     why: Annotated[str, "for those who wonder"],
-    by: Annotated[str, "who wants it; default: (operator)"] = OPERATOR,
+    by: By = OPERATOR,
 ) -> "dict[str, Any] | Lasting":
     """Send no notifications about some alerts for a while."""
     now_ms = context.core.now_ms
@@ -132,7 +133,7 @@ def silence(
     return begun.to_dict() if alerts is None else Lasting(begun.to_dict(), lambda: alerts.silenced(begun))
 
 
-def unsilence(context: OperationContext, name: Name, by: str = OPERATOR) -> "Lasting | None":
+def unsilence(context: OperationContext, name: Name, by: By = OPERATOR) -> "Lasting | None":
     """End a silence."""
     ended, alerts = book_of(context).delete_silence(name), context.alerts
     return None if alerts is None else Lasting(None, lambda: alerts.unsilenced(ended, by))

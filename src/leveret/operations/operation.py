@@ -28,6 +28,11 @@ class OperationParameter(NamedTuple):
     by_name: bool
     """Whether commands have it as a flag, though it is needed."""
 
+    @property
+    def kind(self) -> Any:
+        """Its type, or the first of several; that it may lack is told by its default."""
+        return get_args(self.hint)[0] if _is_union(self.hint) else self.hint
+
 
 @dataclass(frozen=True, slots=True)
 class Operation:
@@ -88,13 +93,17 @@ def parameters_of(handler: Handler) -> dict[str, OperationParameter]:
 
 def fits(value: object, hint: Any) -> bool:
     """Whether a value from JSON is what an annotation says; the handler checks what is inside a list or an object."""
-    if get_origin(hint) in (UnionType, Union):
+    if _is_union(hint):
         return any(fits(value, each) for each in get_args(hint))
     if hint is int:
         return type(value) is int
     if get_origin(hint) is Literal:
         return isinstance(value, str)  # the handler says which there are
     return isinstance(value, get_origin(hint) or hint)
+
+
+def _is_union(hint: Any) -> bool:
+    return get_origin(hint) in (UnionType, Union)
 
 
 def looks(scope: Scope, rule: Rule, names: Names) -> Iterable[Operation]:

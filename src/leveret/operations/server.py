@@ -147,7 +147,7 @@ def remove_shard_group(
     context: OperationContext,
     group: Annotated[int, "the number of a group that has neither shards nor the definitions"],
 ) -> Awaitable[dict[str, Any]]:
-    """Take a database that has nothing any more off the list."""
+    """Forget a database that has nothing any more."""
     return joined(context).remove_shard_group(group)
 
 
@@ -157,7 +157,7 @@ def adopt(context: OperationContext) -> Awaitable[dict[str, Any]]:
 
 
 def discard(context: OperationContext) -> Awaitable[dict[str, Any]]:
-    """Let shards lose what definitions that are older than they do not know, with the messages."""
+    """Let shards lose what older definitions do not know."""
     return joined(context).settle(discard=True)
 
 
