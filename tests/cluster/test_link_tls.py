@@ -14,7 +14,7 @@ from leveret.cluster.joined import OwnershipView
 from leveret.cluster.rpc.link import PeerLink
 from leveret.cluster.rpc.peers import Peers
 from leveret.security.der import BadCertificate
-from leveret.security.mutual_tls import MutualTls
+from leveret.security.tls import MutualTls
 from tests.cluster.peer import Peer
 from tests.server.certificates import Authority, Identity
 from tests.waiting import PATIENCE_S

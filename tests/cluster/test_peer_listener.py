@@ -12,7 +12,7 @@ import pytest
 from leveret.cluster.rpc import peer_listener
 from leveret.cluster.rpc.link import PeerLink
 from leveret.cluster.rpc.peer_listener import PeerListener
-from leveret.security.mutual_tls import MutualTls
+from leveret.security.tls import MutualTls
 from tests.cluster.peer import Peer
 from tests.cluster.wires import hello
 from tests.server.certificates import Authority

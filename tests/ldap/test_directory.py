@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from leveret.core.errors import InvalidArgument
-from leveret.security.client_tls import ClientTls
 from leveret.security.distinguished_names import parsed
 from leveret.security.ldap import servers as servers_module
 from leveret.security.ldap import wire
@@ -19,6 +18,7 @@ from leveret.security.ldap.directory import LdapDirectory, Misconfigured, Rules,
 from leveret.security.ldap.filters import parse
 from leveret.security.ldap.servers import LdapServers
 from leveret.security.ldap.wire import tlv
+from leveret.security.tls import ClientTls
 from tests.ldap.slapd_process import GROUPS, PEOPLE, SERVICE, SERVICE_PASSWORD, SUFFIX, SlapdProcess, group, user
 from tests.server.certificates import Authority
 

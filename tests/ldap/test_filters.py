@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from leveret.core.errors import InvalidArgument
 from leveret.security import der
 from leveret.security.ldap import wire
-from leveret.security.ldap.connection import LdapConnection, LdapServer
+from leveret.security.ldap.connection import HostNames, LdapConnection, LdapServer
 from leveret.security.ldap.filters import DEPTH_MAX, parse
-from leveret.security.ldap.names import HostNames
 from leveret.security.ldap.wire import OCTETS, Code, SearchScope, tlv
 from tests.ldap.slapd_process import GROUPS, PEOPLE, SERVICE, SERVICE_PASSWORD, SlapdProcess, user
 from tests.waiting import PATIENCE_S

@@ -8,8 +8,8 @@ import pytest
 from leveret.core.errors import AccessRefused, InvalidArgument
 from leveret.security.distinguished_names import Parts, escaped, parsed
 from leveret.security.identity import Identity
-from leveret.security.ldap import mapping as mapping_module
-from leveret.security.ldap.mapping import GroupMapping, NoGroup
+from leveret.security.ldap import backend
+from leveret.security.ldap.backend import GroupMapping, NoGroup
 from leveret.security.permissions import Access, Permissions, Resource
 
 BASE = parsed("ou=groups,dc=example,dc=org")
@@ -164,10 +164,10 @@ def test_files_that_are_too_large_or_not_there(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(InvalidArgument, match="No such file"):
         GroupMapping.read(str(path))
     path.write_text(GROUP * 3)
-    monkeypatch.setattr(mapping_module, "GROUPS_MAX", 2)
+    monkeypatch.setattr(backend, "GROUPS_MAX", 2)
     with pytest.raises(InvalidArgument, match="it has 3 groups, the limit is 2"):
         GroupMapping.read(str(path))
-    monkeypatch.setattr(mapping_module, "FILE_BYTES_MAX", 10)
+    monkeypatch.setattr(backend, "FILE_BYTES_MAX", 10)
     with pytest.raises(InvalidArgument, match="is over 10 bytes"):
         GroupMapping.read(str(path))
 
@@ -176,7 +176,7 @@ def test_a_user_with_too_many_permissions(tmp_path: Path, monkeypatch: pytest.Mo
     rows = ", ".join(f'{{ vhost = "/", read = "^{number}$" }}' for number in range(3))
     text = f'[[group]]\nname = "*"\npermissions = [{rows}]\n'
     mapped(tmp_path, text)
-    monkeypatch.setattr(mapping_module, "PERMISSIONS_MAX", 2)
+    monkeypatch.setattr(backend, "PERMISSIONS_MAX", 2)
     with pytest.raises(InvalidArgument, match="permissions are a list of at most 2"):
         mapped(tmp_path, text)
 

@@ -9,8 +9,7 @@ from leveret.core.errors import AccessRefused, InvalidArgument, NotFound, Precon
 from leveret.core.topology import VhostDetails
 from leveret.security.access import GUEST, Access
 from leveret.security.passwords import Cost, hash_password
-from leveret.security.users import User
-from leveret.security.vhost_limits import VhostLimits
+from leveret.security.users import User, VhostLimits
 from tests.core.world import World
 
 CHEAP = Cost(2, 1, 1)

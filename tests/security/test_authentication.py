@@ -9,8 +9,8 @@ import leveret
 from leveret.config import ServerOptions
 from leveret.security.access import Access
 from leveret.security.authentication import AuthenticatedLogin, Authentication, Credentials, Internal
-from leveret.security.failures import FREE_MAX
 from leveret.security.identity import Identity
+from leveret.security.logins import FREE_MAX
 from leveret.security.passwords import Cost, hash_password
 from leveret.server.authentication import authentication_of, backend_names
 

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from leveret.security import logins as logins_module
-from leveret.security.failures import FREE_MAX
 from leveret.security.logins import (
+    FREE_MAX,
     RUNNING_MAX,
     THREADS_MAX,
     UNDECIDED_PER_ORIGIN_MAX,

@@ -11,8 +11,7 @@ from cryptography import x509
 
 from leveret.security import revocation
 from leveret.security.der import BadCertificate
-from leveret.security.revocation import certificate_id, read_lists
-from leveret.security.revocation_file import RevocationFile
+from leveret.security.revocation import RevocationFile, certificate_id, read_lists
 from tests.server.certificates import DAY, Authority, Identity
 
 HOUR = datetime.timedelta(hours=1)

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leveret.core.errors import AccessRefused, InvalidArgument
-from leveret.security import claims as module
-from leveret.security.claims import ClaimRules, parse_aliases
+from leveret.security import web_tokens as module
 from leveret.security.identity import BadToken, Identity
 from leveret.security.permissions import Access, Permissions, Resource
 from leveret.security.scopes import SCOPES_BYTES_MAX, SCOPES_MAX, qualified, scope_of
+from leveret.security.web_tokens import ClaimRules, parse_aliases
 
 NOBODY = Permissions()
 NOW_MS = 1_700_000_000_000

@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 
 from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed, TooMany
 from leveret.core.names import NAME_BYTES_MAX
-from leveret.security import failures, passwords, users, verified
-from leveret.security.failures import FREE_MAX, Failures
+from leveret.security import logins, passwords, users
+from leveret.security.logins import FREE_MAX, Failures, Verified
 from leveret.security.passwords import Cost
 from leveret.security.peers import is_loopback, origin
 from leveret.security.users import TAGS, User, Users
-from leveret.security.verified import Verified
 
 CHEAP = Cost(2, 1, 1)
 NOW_MS = 1_700_000_000_000
@@ -85,9 +84,9 @@ def test_who_is_kept_at_home_can_be_chosen() -> None:
 
 
 def test_a_verified_password_is_not_hashed_again_for_a_minute(people: Users, hashed: list[str]) -> None:
-    ages_ms = (0, 1, verified.VERIFIED_MS - 1, verified.VERIFIED_MS)
-    logins = [people.authenticate("ada", "lovelace", AFAR, NOW_MS + age_ms) for age_ms in ages_ms]
-    assert all(login.user for login in logins)
+    ages_ms = (0, 1, logins.VERIFIED_MS - 1, logins.VERIFIED_MS)
+    answers = [people.authenticate("ada", "lovelace", AFAR, NOW_MS + age_ms) for age_ms in ages_ms]
+    assert all(login.user for login in answers)
     assert len(hashed) == 2
 
 
@@ -138,7 +137,7 @@ def test_an_address_has_failed_often_until_it_is_forgotten(people: Users) -> Non
         people.count_failure(AFAR, NOW_MS)
     assert people.failed_often(origin(AFAR), NOW_MS)
     assert not people.failed_often(origin(HERE), NOW_MS)
-    assert not people.failed_often(origin(AFAR), NOW_MS + failures.FORGOTTEN_MS)
+    assert not people.failed_often(origin(AFAR), NOW_MS + logins.FORGOTTEN_MS)
     assert people.count_failure(AFAR, NOW_MS) == 1_000
 
 
@@ -167,10 +166,10 @@ def test_a_success_clears_the_name_but_not_the_address(people: Users) -> None:
 def test_failures_are_forgotten_after_a_while() -> None:
     counted = Failures()
     counted.add("ada", NOW_MS)
-    assert counted.add("ada", NOW_MS + failures.FORGOTTEN_MS) == 1
-    assert counted.add("ada", NOW_MS + failures.FORGOTTEN_MS + 1) == 2
+    assert counted.add("ada", NOW_MS + logins.FORGOTTEN_MS) == 1
+    assert counted.add("ada", NOW_MS + logins.FORGOTTEN_MS + 1) == 2
     counted.forget("ada")
-    assert counted.add("ada", NOW_MS + failures.FORGOTTEN_MS + 2) == 1
+    assert counted.add("ada", NOW_MS + logins.FORGOTTEN_MS + 2) == 1
 
 
 def test_a_clock_that_goes_back_forgets_no_failures() -> None:

@@ -17,10 +17,9 @@ from jwt.algorithms import ECAlgorithm, HMACAlgorithm, OKPAlgorithm, RSAAlgorith
 from leveret.core.errors import InvalidArgument
 from leveret.security import fetch as fetching
 from leveret.security import jwks, web_tokens
-from leveret.security.claims import ClaimRules
 from leveret.security.identity import BadToken
 from leveret.security.jwks import Jwks, parse_set
-from leveret.security.web_tokens import Issuer, WebTokens
+from leveret.security.web_tokens import ClaimRules, Issuer, WebTokens
 from tests.waiting import PATIENCE_S
 
 NOW_MS = 1_700_000_000_000

@@ -24,8 +24,7 @@ from leveret.protocols.amqp.hub import Hub
 from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.protocols.net.addresses import host_and_port, with_port
 from leveret.security.access import Access
-from leveret.security.client_tls import ClientTls
-from leveret.security.mutual_tls import MutualTls
+from leveret.security.tls import ClientTls, MutualTls
 from leveret.storage.journal.postgres.store import Takeover
 
 LINK = "link"  # the address at which other nodes are heard

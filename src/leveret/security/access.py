@@ -20,8 +20,7 @@ from leveret.security.api_keys import ApiKey, ApiKeys
 from leveret.security.logins import Logins
 from leveret.security.passwords import CHARS_MIN, DEFAULT_COST, Cost, hash_password
 from leveret.security.permissions import Permission, Permissions, TopicPermission
-from leveret.security.users import User, Users, tag_set
-from leveret.security.vhost_limits import VhostLimits
+from leveret.security.users import User, Users, VhostLimits, tag_set
 
 ADMINISTRATOR = "administrator"
 EVERYTHING = ".*"

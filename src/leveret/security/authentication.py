@@ -11,8 +11,8 @@ from typing import Protocol
 
 from leveret.security.access import Access
 from leveret.security.api_keys import PREFIX
-from leveret.security.failures import Failures
 from leveret.security.identity import Identity, tags_within
+from leveret.security.logins import Failures
 from leveret.security.passwords import hash_password
 from leveret.security.peers import origin
 from leveret.security.users import FROM_HERE_ONLY, User

@@ -7,11 +7,19 @@ What is known without waiting, as a password that was verified lately, does not 
 quarter of a second and 16 MiB on purpose. Lines are served in turn, so that a client waits for one attempt of each
 other client and not for all attempts of the one that floods. The delay of a refusal is the caller's: it is a timer, and
 holds no thread.
+
+Wrong passwords are counted: the first wrong ones are answered at once, since a client that tries several passwords is
+no attacker, and the next ones late. Right ones are never held back, so that no client can lock another user out. A
+password that was right is known for a minute, so that clients which reconnect all the time do not pay for scrypt each
+time: neither it nor its hash is kept, but a hash of both under a key that this process made up. A new password makes a
+new stored string, so that the old one is never found again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import secrets
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -37,6 +45,12 @@ NO_NAME = ""  # of tokens and keys: all of them count as one user, so that passw
 
 T = TypeVar("T")
 Line = tuple[str, str]
+FREE_MAX = 3  # failures that are answered at once
+DELAYS_MS = (1_000, 2_000, 3_000)  # of the first one after those, the second, every further one
+FORGOTTEN_MS = 300_000
+COUNTED_MAX = 10_000
+VERIFIED_MS = 60_000
+VERIFIED_MAX = 1_000
 
 
 class TooManyLogins(TooMany):
@@ -179,3 +193,85 @@ def forget(counts: Counter[str], key: str) -> None:
     counts[key] -= 1
     if not counts[key]:
         del counts[key]
+
+
+class Failures:
+    """Failures by whatever they are counted by: user names, addresses."""
+
+    def __init__(self, entries_max: int = COUNTED_MAX) -> None:
+        self._entries_max = entries_max
+        self._counts: dict[str, tuple[int, int]] = {}
+        self._mutex = Lock()
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def count(self, key: str, now_ms: int) -> int:
+        """Count one failure and say for how many milliseconds to hold the answer back."""
+        late = self.add(key, now_ms) - FREE_MAX
+        return 0 if late <= 0 else DELAYS_MS[min(late, len(DELAYS_MS)) - 1]
+
+    def exceeded(self, key: str, now_ms: int) -> bool:
+        """Whether the next failure would be held back, by what is known here; counts nothing."""
+        count, at_ms = self._counts.get(key, (0, now_ms))
+        return count >= FREE_MAX and now_ms - at_ms < FORGOTTEN_MS
+
+    def add(self, key: str, now_ms: int) -> int:
+        """Count one failure and say how many there were until now."""
+        with self._mutex:
+            earlier, at_ms = self._counts.pop(key, (0, now_ms))
+            if now_ms - at_ms >= FORGOTTEN_MS:
+                earlier = 0
+            # Taken out and put in again, so that the first one is always the one that failed longest ago.
+            self._counts[key] = (earlier + 1, now_ms)
+            if len(self._counts) > self._entries_max:
+                del self._counts[next(iter(self._counts))]
+        return earlier + 1
+
+    def learn(self, key: str, count: int, now_ms: int) -> None:
+        """Other nodes have counted more failures of a key that is counted here."""
+        with self._mutex:
+            if key in self._counts:
+                self._counts[key] = (count, now_ms)
+
+    def forget(self, key: str) -> None:
+        """Start anew, after a success."""
+        with self._mutex:
+            self._counts.pop(key, None)
+
+
+class Verified:
+    """What was verified, for a minute."""
+
+    def __init__(self, entries_max: int = VERIFIED_MAX) -> None:
+        self._key = secrets.token_bytes(hashlib.blake2b.MAX_KEY_SIZE)
+        self._entries_max = entries_max
+        self._verified_at_ms: dict[bytes, int] = {}
+        self._mutex = Lock()
+
+    def __len__(self) -> int:
+        return len(self._verified_at_ms)
+
+    def knows(self, stored: str, password: bytes, now_ms: int) -> bool:
+        """Whether this very pair was verified within the last minute; a clock that went back ends it."""
+        digest = self._digest(stored, password)
+        with self._mutex:
+            at_ms = self._verified_at_ms.get(digest)
+            if at_ms is None:
+                return False
+            fresh = 0 <= now_ms - at_ms < VERIFIED_MS
+            if not fresh:
+                del self._verified_at_ms[digest]
+            return fresh
+
+    def remember(self, stored: str, password: bytes, now_ms: int) -> None:
+        """Note that the pair was verified; the oldest one makes room."""
+        digest = self._digest(stored, password)
+        with self._mutex:
+            self._verified_at_ms[digest] = now_ms
+            if len(self._verified_at_ms) > self._entries_max:
+                del self._verified_at_ms[next(iter(self._verified_at_ms))]
+
+    def _digest(self, stored: str, password: bytes) -> bytes:
+        """What stands for the pair; a stored string has no zero byte."""
+        return hashlib.blake2b(stored.encode() + b"\0" + password, key=self._key, digest_size=32).digest()

@@ -1,4 +1,4 @@
-"""Users: their names, tags and limits, and the decision whether a client is who it says."""
+"""Users: their names, tags and limits, and the decision whether a client is who it says; limits of virtual hosts."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -7,10 +7,9 @@ from typing import Any
 from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed, TooMany
 from leveret.core.names import NAME_BYTES_MAX, check_name
 from leveret.security import passwords
-from leveret.security.failures import Failures
+from leveret.security.logins import Failures, Verified
 from leveret.security.passwords import DEFAULT_COST, NO_PASSWORD, Cost, hash_password, needs_rehash, verify
 from leveret.security.peers import is_loopback, origin
-from leveret.security.verified import Verified
 
 TAGS = frozenset(("administrator", "impersonator", "management", "monitoring", "policymaker"))
 LOOPBACK_USERS = frozenset(("guest",))  # its password is public
@@ -20,6 +19,7 @@ LIMIT_MAX = 2**31 - 1
 
 UNLIMITED = -1
 _LIMITS = {"max-connections": "connections_max", "max-channels": "channels_max"}
+_VHOST_LIMITS = {"max-connections": "connections_max", "max-queues": "queues_max"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,29 +40,20 @@ class User:
         unknown = sorted(set(self.tags) - TAGS)
         if unknown:
             raise InvalidArgument(f"the tags are {', '.join(sorted(TAGS))}, not {', '.join(map(repr, unknown))}")
-        for key, attribute in _LIMITS.items():
-            check_limit(key, getattr(self, attribute))
+        check_limits(self, _LIMITS)
 
     def to_dict(self) -> dict[str, Any]:
         """The definition, fit for JSON."""
-        limits = {key: getattr(self, attribute) for key, attribute in _LIMITS.items()}
-        return {
-            "name": self.name,
-            "password_hash": self.password_hash,
-            "tags": sorted(self.tags),
-            "limits": {key: limit for key, limit in limits.items() if limit is not None},
-        }
+        tags, limits = sorted(self.tags), stored_limits(self, _LIMITS)
+        return {"name": self.name, "password_hash": self.password_hash, "tags": tags, "limits": limits}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "User":
         """The reverse of to_dict; what RabbitMQ exports is understood as well."""
-        limits = stored.get("limits") or {}
-        if not isinstance(limits, Mapping) or set(limits) - set(_LIMITS):
-            raise InvalidArgument(f"the limits of a user are {', '.join(_LIMITS)}: remove the others")
+        known = read_limits(stored.get("limits") or {}, "user", _LIMITS)
         password_hash = stored.get("password_hash", NO_PASSWORD)
         if "hashing_algorithm" in stored:
             password_hash = passwords.imported(password_hash, stored["hashing_algorithm"])
-        known = {_LIMITS[key]: None if limit == UNLIMITED else limit for key, limit in limits.items()}
         return cls(stored.get("name", ""), password_hash, tag_set(stored.get("tags", ())), **known)
 
 
@@ -217,7 +208,48 @@ def tag_set(given: object) -> frozenset[str]:
     return frozenset(tags)
 
 
-def check_limit(key: str, limit: object) -> None:
-    """Refuse a limit that is no count."""
-    if limit is not None and (type(limit) is not int or not 0 <= limit <= LIMIT_MAX):
-        raise InvalidArgument(f"{key} is a number from 0 to {LIMIT_MAX}; {UNLIMITED} in a definition is no limit")
+def check_limits(limited: object, fields: Mapping[str, str]) -> None:
+    """Refuse limits that are no counts; `fields` are their attributes by RabbitMQ's names."""
+    for key, attribute in fields.items():
+        limit = getattr(limited, attribute)
+        if limit is not None and (type(limit) is not int or not 0 <= limit <= LIMIT_MAX):
+            raise InvalidArgument(f"{key} is a number from 0 to {LIMIT_MAX}; {UNLIMITED} in a definition is no limit")
+
+
+def stored_limits(limited: object, fields: Mapping[str, str]) -> dict[str, int]:
+    """The limits that there are, by RabbitMQ's names."""
+    limits = {key: getattr(limited, attribute) for key, attribute in fields.items()}
+    return {key: limit for key, limit in limits.items() if limit is not None}
+
+
+def read_limits(limits: object, whose: str, fields: Mapping[str, str]) -> dict[str, Any]:
+    """The attributes of limits in a definition."""
+    if not isinstance(limits, Mapping) or set(limits) - set(fields):
+        raise InvalidArgument(f"the limits of a {whose} are {', '.join(fields)}: remove the others")
+    return {fields[key]: None if limit == UNLIMITED else limit for key, limit in limits.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class VhostLimits:
+    """The limits of one virtual host."""
+
+    vhost: str
+    connections_max: int | None = None
+    queues_max: int | None = None
+
+    def __post_init__(self) -> None:
+        check_name("vhost", self.vhost)
+        check_limits(self, _VHOST_LIMITS)
+
+    def values(self) -> dict[str, int]:
+        """The limits that there are, by RabbitMQ's names."""
+        return stored_limits(self, _VHOST_LIMITS)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The definition, fit for JSON."""
+        return {"vhost": self.vhost, "limits": self.values()}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> "VhostLimits":
+        """The reverse of to_dict."""
+        return cls(stored["vhost"], **read_limits(stored["limits"], "vhost", _VHOST_LIMITS))

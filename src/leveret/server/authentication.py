@@ -9,18 +9,17 @@ from leveret.core.errors import InvalidArgument
 from leveret.observability.logs import Log
 from leveret.security.access import Access
 from leveret.security.authentication import BACKENDS, Authentication, AuthenticationBackend, Internal
-from leveret.security.claims import ClaimRules, parse_aliases
-from leveret.security.client_tls import ClientTls
-from leveret.security.failures import Failures
 from leveret.security.ldap.backend import Ldap
 from leveret.security.ldap.connection import LdapServer, is_local
 from leveret.security.ldap.directory import USER_DN, USERNAME, LdapDirectory, Rules
 from leveret.security.ldap.filters import parse
 from leveret.security.ldap.servers import LdapServers
+from leveret.security.logins import Failures
+from leveret.security.tls import ClientTls
 
 if TYPE_CHECKING:
     from leveret.security.oidc import BrowserLogin
-    from leveret.security.web_tokens import WebTokens
+    from leveret.security.web_tokens import ClaimRules, WebTokens
 
 LOG = Log("server")
 
@@ -136,6 +135,8 @@ def oauth_of(options: ServerOptions) -> OAuth | None:
 
 
 def _rules(options: ServerOptions) -> ClaimRules:
+    from leveret.security.web_tokens import ClaimRules, parse_aliases
+
     return ClaimRules(
         resource_server_id=options.oauth_resource_server_id,
         scope_prefix=options.oauth_scope_prefix,

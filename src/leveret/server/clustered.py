@@ -34,10 +34,8 @@ from leveret.protocols.sqs.queue_actions import kept_details
 from leveret.runtime.options import options_of
 from leveret.runtime.runtime import Runtime
 from leveret.security.access import Access
-from leveret.security.client_tls import ClientTls
 from leveret.security.cluster_secret import PEERS, cluster_keys
-from leveret.security.mutual_tls import MutualTls
-from leveret.security.server_tls import ServerTls
+from leveret.security.tls import ClientTls, MutualTls, ServerTls
 from leveret.server import memory
 from leveret.server.addresses import Sockets, announced, bound_sockets
 from leveret.server.alerting import alerting_of

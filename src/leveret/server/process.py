@@ -32,8 +32,7 @@ from leveret.protocols.sqs.account import Account
 from leveret.protocols.sqs.queue_actions import kept_details
 from leveret.protocols.sqs.service import Service
 from leveret.security.access import Access
-from leveret.security.server_tls import ServerTls
-from leveret.security.tls import CertificateNames, Certificates
+from leveret.security.tls import CertificateNames, Certificates, ServerTls
 from leveret.server import memory
 from leveret.server.addresses import WITH_TLS, Sockets, address, bound_sockets, proxies_of
 from leveret.server.alarms import Alarms, gauges

@@ -12,7 +12,7 @@ from leveret.protocols.http.idempotency import Idempotency
 from leveret.protocols.http.limits import Budget
 from leveret.protocols.http.throttle import Throttle
 from leveret.runtime.shared.answers import Answers
-from leveret.security.failures import Failures
+from leveret.security.logins import Failures
 from leveret.security.ratelimit import RateLimit
 from leveret.security.users import Users
 

@@ -13,7 +13,7 @@ from leveret.protocols.net.proxy_protocol import Proxies
 from leveret.protocols.sqs.account import Account
 from leveret.protocols.sqs.service import Service
 from leveret.protocols.sqs.settings import Settings
-from leveret.security.server_tls import ServerTls
+from leveret.security.tls import ServerTls
 from leveret.server.addresses import hosts_of
 
 BODY_BYTES_MAX = 8 << 20  # a form with ten messages of together 1 MiB, each byte percent-encoded, and the rest

@@ -8,8 +8,8 @@ from typing import Protocol
 from leveret.clock import Clock
 from leveret.core.errors import LeveretError
 from leveret.observability.logs import Log
-from leveret.security.revocation_file import RevocationFile
-from leveret.security.server_tls import ServerTls
+from leveret.security.revocation import RevocationFile
+from leveret.security.tls import ServerTls
 
 LOOK_S = 5.0  # between two looks at the files of revocation lists
 CLIENTS = "clients"

@@ -33,7 +33,7 @@ from leveret.protocols.rest.api import OPEN_PATHS, RestApi
 from leveret.security.access import Access
 from leveret.security.authentication import Authentication
 from leveret.security.cluster_secret import CONSOLE, cluster_keys
-from leveret.security.server_tls import ServerTls
+from leveret.security.tls import ServerTls
 from leveret.server.addresses import hosts_of
 from leveret.server.authentication import OAuth
 from leveret.server.control import PREFIX, RemoteControl

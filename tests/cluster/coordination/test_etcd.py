@@ -18,7 +18,7 @@ from leveret.cluster.coordination.gateway import EtcdEndpoint, GatewayLost
 from leveret.cluster.joined import etcd_of
 from leveret.config import ServerOptions
 from leveret.core.errors import AccessRefused, InvalidArgument, NotFound, Unreachable
-from leveret.security.client_tls import ClientTls
+from leveret.security.tls import ClientTls
 from leveret.server.clustered import place_of
 from tests.cluster.coordination.etcd_process import EtcdProcess, free_ports
 from tests.waiting import PATIENCE_S

@@ -25,7 +25,7 @@ from leveret.protocols.amqp.methods import (
     ConnectionUpdateSecretOk,
     Method,
 )
-from leveret.security.failures import FREE_MAX
+from leveret.security.logins import FREE_MAX
 from leveret.security.passwords import hash_password
 from leveret.security.users import User
 from tests.protocols.amqp.client import CHEAP, World

@@ -15,7 +15,7 @@ from leveret.protocols.http.request import HttpPeer, Refusal, Request
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.http.server import Answer, Handler
 from leveret.protocols.http.throttle import Throttle
-from leveret.security import failures
+from leveret.security import logins
 from leveret.security.access import Access
 from leveret.security.authentication import Authentication, Internal
 from leveret.security.identity import BadToken, Identity
@@ -30,7 +30,7 @@ CHEAP = Cost(n=2, r=1, p=1)
 
 @pytest.fixture
 def access(monkeypatch: pytest.MonkeyPatch) -> Iterator[Access]:
-    monkeypatch.setattr(failures, "DELAYS_MS", (50, 50))
+    monkeypatch.setattr(logins, "DELAYS_MS", (50, 50))
     with leveret.open() as broker:
         with broker.runtime as core:
             made = Access(core, cost=CHEAP)

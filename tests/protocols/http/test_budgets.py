@@ -14,8 +14,7 @@ from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.http.server import Answer
 from leveret.protocols.net.admission import ConnectionBudget
-from leveret.security.server_tls import ServerTls
-from leveret.security.tls import Certificates
+from leveret.security.tls import Certificates, ServerTls
 from tests.protocols.http.world import Client, World
 from tests.server.certificates import Authority
 

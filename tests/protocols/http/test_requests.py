@@ -9,8 +9,7 @@ import pytest
 from leveret.protocols.http.limits import HttpLimits
 from leveret.protocols.http.request import HttpPeer, Refusal, Request
 from leveret.protocols.http.response import Response, json_response
-from leveret.security.server_tls import ServerTls
-from leveret.security.tls import Certificates
+from leveret.security.tls import Certificates, ServerTls
 from tests.protocols.http.world import Client, World
 from tests.server.certificates import Authority
 

@@ -17,7 +17,7 @@ from leveret.protocols.http.response import Response
 from leveret.protocols.http.server import Handler, HttpServer
 from leveret.protocols.net.admission import ConnectionBudget
 from leveret.protocols.net.listener import bind
-from leveret.security.server_tls import ServerTls
+from leveret.security.tls import ServerTls
 from tests.waiting import PATIENCE_S
 
 

@@ -19,8 +19,7 @@ from leveret.protocols.http.connection import HttpConnection
 from leveret.protocols.net.admission import ConnectionBudget, Slot
 from leveret.protocols.net.listener import bind
 from leveret.security.access import Access
-from leveret.security.server_tls import ServerTls
-from leveret.security.tls import Certificates
+from leveret.security.tls import Certificates, ServerTls
 from tests.protocols.amqp.wire import Client, SocketLink
 from tests.protocols.http.world import World
 from tests.server.certificates import Authority

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 
 import leveret
-from leveret.security import failures
+from leveret.security import logins
 from tests.protocols.rest.world import RestWorld
 
 
@@ -15,7 +15,7 @@ def clock() -> leveret.ManualClock:
 @pytest.fixture
 def world(clock: leveret.ManualClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[RestWorld]:
     """A broker in memory behind HTTP, whose clock stands still."""
-    monkeypatch.setattr(failures, "DELAYS_MS", (10, 10))
+    monkeypatch.setattr(logins, "DELAYS_MS", (10, 10))
     with leveret.open(clock=clock) as broker, RestWorld(broker) as running:
         yield running
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import leveret
-from leveret.security import failures
+from leveret.security import logins
 from tests.protocols.rest.world import RestWorld
 from tests.redis_process import RedisProcess, be_patient
 from tests.waiting import wait_until
@@ -23,7 +23,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisProc
 @pytest.fixture
 def worlds(redis_server: RedisProcess, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Makes servers with the same users, each with a broker of its own."""
-    monkeypatch.setattr(failures, "DELAYS_MS", (10, 10))
+    monkeypatch.setattr(logins, "DELAYS_MS", (10, 10))
     be_patient(monkeypatch)
     redis_server.command("FLUSHALL")
     with ExitStack() as stack:

@@ -15,7 +15,7 @@ from leveret.protocols.http.request import HttpPeer, Request
 from leveret.security import logins
 from leveret.security.access import EVERYTHING
 from leveret.security.access_keys import KEYS_PER_USER_MAX
-from leveret.security.failures import FREE_MAX
+from leveret.security.logins import FREE_MAX
 from tests.protocols.sqs.world import Answer, World
 
 KEY, SECRET = "AKIAEXAMPLE", "open sesame".replace(" ", "/")

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from leveret.runtime.shared.failures import SharedFailures
 from leveret.runtime.shared.redis import Redis
-from leveret.security.failures import DELAYS_MS, FORGOTTEN_MS, FREE_MAX
+from leveret.security.logins import DELAYS_MS, FORGOTTEN_MS, FREE_MAX
 from tests.redis_process import RedisProcess
 
 NOW_MS = 1_000_000

@@ -16,7 +16,7 @@ Why a stranger does not get in:
   cannot be used against each other: neither makes a proof that a stranger could pass on.
 - A proof is valid for one caller, one acceptor, one role of the prover and one pair of nonces. It cannot be reflected,
   replayed, used in the other direction, or shown to a third node, whose name and nonce are different.
-- With TLS, the channel binding (see leveret.security.mutual_tls) makes it valid for one TLS connection. A proof that is
+- With TLS, the channel binding (see leveret.security.tls) makes it valid for one TLS connection. A proof that is
   relayed between two connections is refused, even if the relay has a valid certificate, or the key of one of the nodes.
 
 What it does not do: without TLS, an attacker on the path between two nodes can let them authenticate each other and

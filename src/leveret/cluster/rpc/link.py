@@ -15,7 +15,7 @@ from leveret.cluster.rpc.handshake import REASON_CHARACTERS_MAX, Handshake, Hand
 from leveret.cluster.rpc.wire import FrameKind, LinkFrame
 from leveret.core.errors import InvalidArgument, LeveretError
 from leveret.observability.logs import Log
-from leveret.security.mutual_tls import channel_binding
+from leveret.security.tls import channel_binding
 
 HANDSHAKE_S = 10.0
 PING_S = 1.0

@@ -20,7 +20,7 @@ from leveret.protocols.net.listener import SocketListener, bind
 from leveret.security.peers import origin
 
 if TYPE_CHECKING:
-    from leveret.security.mutual_tls import MutualTls
+    from leveret.security.tls import MutualTls
 
 STRANGERS_MAX = 256  # at the same time: each has a socket
 STRANGERS_PER_ADDRESS_MAX = 32  # so that one machine cannot make all others wait; nodes behind one address are fewer

@@ -13,7 +13,7 @@ from leveret.observability.logs import Log
 from leveret.security.peers import is_loopback
 
 if TYPE_CHECKING:
-    from leveret.security.mutual_tls import MutualTls
+    from leveret.security.tls import MutualTls
 
 DIAL_S = 2.0
 PAUSE_S, PAUSE_S_MAX = 0.1, 1.0  # before a node is called again that could not be reached, the first time and later

@@ -28,7 +28,7 @@ from leveret.runtime.threads import LoopThread
 from leveret.security.access import Access
 from leveret.security.authentication import Authentication
 from leveret.security.logins import LoginAttempt
-from leveret.security.server_tls import ServerTls
+from leveret.security.tls import ServerTls
 
 READ_BYTES = 262_144
 SWEEP_S = SWEEP_MS / 1_000

@@ -19,7 +19,7 @@ from leveret.protocols.amqp.frames import METHOD, FrameReader, FrameWriter
 from leveret.protocols.amqp.methods import ConnectionClose, ConnectionCloseOk
 from leveret.protocols.amqp.replies import ProtocolError
 from leveret.protocols.net.admission import Slot
-from leveret.security.server_tls import ServerTls
+from leveret.security.tls import ServerTls
 
 if TYPE_CHECKING:
     from leveret.protocols.amqp.server import AmqpServer

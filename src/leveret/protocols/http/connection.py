@@ -24,7 +24,7 @@ from leveret.protocols.http.request import HttpPeer, Refusal, Request
 from leveret.protocols.http.response import NO_BODY, Admitted, Headers, Output, Response, Streamed, field_lines
 from leveret.protocols.net.admission import Slot
 from leveret.runtime.pending import PendingAnswer
-from leveret.security.server_tls import ServerTls
+from leveret.security.tls import ServerTls
 
 if TYPE_CHECKING:
     from leveret.protocols.http.server import HttpServer

@@ -41,7 +41,7 @@ from leveret.protocols.net.admission import ConnectionBudget, Slot
 from leveret.protocols.net.listener import SocketListener
 from leveret.protocols.net.proxy_protocol import Proxies
 from leveret.runtime.runtime import Runtime
-from leveret.security.server_tls import ServerTls
+from leveret.security.tls import ServerTls
 
 SWEEP_S = 1.0
 

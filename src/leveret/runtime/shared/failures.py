@@ -2,7 +2,7 @@
 
 from leveret.runtime.shared.keys import LOGIN, hashed
 from leveret.runtime.shared.redis import Redis
-from leveret.security.failures import FORGOTTEN_MS, Failures
+from leveret.security.logins import FORGOTTEN_MS, Failures
 
 COUNT = """
 local count = redis.call('INCR', KEYS[1])

@@ -2,29 +2,75 @@
 
 It waits, and is therefore for worker threads. The deadline is of the whole: a server that sends a byte now and then
 does not get more time than one that sends nothing. Answers are bounded in size and number.
+Addresses are looked up in another thread: the resolver of the machine may take as long as it likes.
 """
 
 import socket
 import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from threading import Lock, Thread
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from leveret.core.errors import InvalidArgument
 from leveret.security.ldap import wire
-from leveret.security.ldap.names import HostNames
 from leveret.security.ldap.wire import Code, LdapEntry, LdapMessage, Malformed, Result, SearchScope
 from leveret.security.peers import is_loopback
 
+KEPT_S = 60.0
+
+Address = tuple[socket.AddressFamily, Any]
 PORTS = {"ldap": 389, "ldaps": 636}
 MESSAGE_BYTES_MAX = 1 << 20
 SEARCH_BYTES_MAX = 8 << 20
 READ_BYTES = 65_536
 
 T = TypeVar("T")
+
+
+class HostNames:
+    """What was looked up is used again for a minute, and longer while nothing newer can be had."""
+
+    def __init__(self) -> None:
+        self._mutex = Lock()
+        self._asking: dict[tuple[str, int], Future[list[Address]]] = {}
+        self._known: dict[tuple[str, int], tuple[float, list[Address]]] = {}
+
+    def addresses(self, host: str, port: int, deadline_s: float) -> list[Address]:
+        """The addresses of a host; none if they are not known in time."""
+        key = (host, port)
+        known = self._known.get(key)
+        if known is not None and time.monotonic() < known[0]:
+            return known[1]
+        try:
+            found = self._ask(key).result(max(0.0, deadline_s - time.monotonic()))
+        except (OSError, UnicodeError, TimeoutError):
+            return [] if known is None else known[1]
+        self._known[key] = (time.monotonic() + KEPT_S, found)
+        return found
+
+    def _ask(self, key: tuple[str, int]) -> "Future[list[Address]]":
+        """Look a name up in a thread of its own; one at a time for each, so that none pile up."""
+        with self._mutex:
+            if key not in self._asking:
+                self._asking[key] = Future()
+                Thread(target=self._resolve, args=(key,), name="leveret-names", daemon=True).start()
+            return self._asking[key]
+
+    def _resolve(self, key: tuple[str, int]) -> None:
+        with self._mutex:
+            answer = self._asking[key]
+        try:
+            found = socket.getaddrinfo(*key, type=socket.SOCK_STREAM)
+            answer.set_result([(family, address) for family, _, _, _, address in found])
+        except Exception as error:
+            answer.set_exception(error)
+        with self._mutex:
+            del self._asking[key]
 
 
 class Unavailable(Exception):

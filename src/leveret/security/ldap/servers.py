@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TypeVar
 
-from leveret.security.ldap.connection import LdapConnection, LdapServer, Unavailable
-from leveret.security.ldap.names import HostNames
+from leveret.security.ldap.connection import HostNames, LdapConnection, LdapServer, Unavailable
 
 RETRY_S = 10.0
 IDLE_S = 60.0  # servers close connections that are not used, some of them after a few minutes
