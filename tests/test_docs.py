@@ -22,7 +22,7 @@ from leveret.protocols.metrics.handler import WHOLE
 from leveret.protocols.metrics.objects import GROUPS
 from leveret.runtime.stats import BrokerStats, JournalStats, QueueStats
 from leveret.server.exits import EXIT_CODES
-from leveret.server.values import shown
+from leveret.server.settings import shown
 from leveret.spark.records import QUEUE, STREAM
 from leveret.spark.scan import TABLES
 from leveret.spark.target import OF_ALL_ROWS

@@ -12,9 +12,8 @@ from leveret.cluster.forwarding.logins import Logouts
 from leveret.operations.context import OperationContext as Ground
 from leveret.operations.perform import perform
 from leveret.protocols.management.context import AdminContext
-from leveret.server.alerting import alerting_of
 from leveret.server.control import RemoteControl
-from leveret.server.management import make_admin_context
+from leveret.server.management import alerting_of, make_admin_context
 from leveret.server.shard_verbs import ShardVerbs
 from leveret.server.tls_files import TlsFiles
 from tests.cluster.cluster import Cluster

@@ -16,8 +16,7 @@ from leveret.protocols.net.admission import ConnectionBudget
 from leveret.server.authentication import authentication_of
 from leveret.server.node_edges import NodeEdges
 from leveret.server.shared import Shared
-from leveret.server.sqs import SqsServer
-from leveret.server.web import Web
+from leveret.server.web import SqsServer, Web
 from tests.cluster.cluster import Cluster, OneNode
 from tests.cluster.peer import CLUSTER_SECRET
 from tests.waiting import PATIENCE_S

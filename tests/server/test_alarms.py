@@ -1,6 +1,6 @@
 import pytest
 
-from leveret.server.alarms import Alarms, Gauges
+from leveret.server.memory import Alarms, Gauges
 
 GIB = 2**30
 

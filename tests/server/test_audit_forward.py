@@ -20,8 +20,7 @@ from leveret.config import ServerOptions
 from leveret.core.errors import InvalidArgument
 from leveret.observability.audit import Audit
 from leveret.observability.chain import hash_of
-from leveret.server.audit_forward import forwarder_of, place_of
-from leveret.server.syslog import SyslogAddress
+from leveret.server.audit_forward import SyslogAddress, forwarder_of, place_of
 from tests.protocols.management.scene import Api
 from tests.server.certificates import Authority
 from tests.server_process import ServerProcess

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from leveret.server import notify
-from leveret.server.notify import Supervisor
+from leveret.server import process
+from leveret.server.process import Supervisor
 from tests.waiting import PATIENCE_S
 
 
@@ -38,7 +38,7 @@ def test_the_supervisor_hears_what_the_server_does(systemd: socket.socket) -> No
 def test_what_is_told_once_waits_for_a_supervisor_that_is_behind(
     systemd: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notify, "TELL_S", PATIENCE_S)
+    monkeypatch.setattr(process, "TELL_S", PATIENCE_S)
     supervisor = Supervisor({"NOTIFY_SOCKET": systemd.getsockname(), "WATCHDOG_USEC": "3000000"})
     fill(systemd)
     supervisor.alive()  # does not wait

@@ -7,8 +7,7 @@ import pytest
 from leveret.cli.serve import configure
 from leveret.config import MIB, ServerOptions
 from leveret.core.errors import InvalidArgument
-from leveret.server.settings import OPTIONS, broker_options, flag, server_options, variable
-from leveret.server.values import VALUE_CHARACTERS_MAX, parse
+from leveret.server.settings import OPTIONS, VALUE_CHARACTERS_MAX, broker_options, flag, parse, server_options, variable
 
 SECRET = "0123456789abcdef" * 2
 NODE = {"cluster": "shop", "store": "postgresql:///x", "etcd": "http://127.0.0.1:1", "cluster_secret": SECRET}

@@ -10,8 +10,7 @@ from leveret.cli.command import Command
 from leveret.config import ServerOptions
 from leveret.core.errors import InvalidArgument, LeveretError
 from leveret.server.exits import exit_code
-from leveret.server.settings import OPTIONS, RENAMED, flag, server_options
-from leveret.server.values import choices, is_switch, shown
+from leveret.server.settings import OPTIONS, RENAMED, choices, flag, is_switch, server_options, shown
 
 EXTRA = {"psycopg", "redis"}
 """Modules that the extra `cluster` brings."""

@@ -38,20 +38,27 @@ from leveret.security.cluster_secret import PEERS, cluster_keys
 from leveret.security.tls import ClientTls, MutualTls, ServerTls
 from leveret.server import memory
 from leveret.server.addresses import Sockets, announced, bound_sockets
-from leveret.server.alerting import alerting_of
 from leveret.server.authentication import authentication_of, oauth_of
 from leveret.server.control import ControlServer, RemoteControl
 from leveret.server.event_loop import new_event_loop
 from leveret.server.first_user import make_first_user
-from leveret.server.management import make_admin_context
+from leveret.server.management import alerting_of, make_admin_context
 from leveret.server.node_edges import NodeEdges
-from leveret.server.process import LOG, ServerProcess, audit_of, held, limits_of, noticed, raise_file_limit, tls_of
+from leveret.server.process import (
+    LOG,
+    ServerProcess,
+    audit_of,
+    held,
+    limits_of,
+    noticed,
+    raise_file_limit,
+    tls_of,
+    warn_of_patterns,
+)
 from leveret.server.settings import broker_options
 from leveret.server.shard_verbs import ShardVerbs
 from leveret.server.shared import Shared
-from leveret.server.sqs import SqsServer
-from leveret.server.unusable import warn_of_patterns
-from leveret.server.web import Web
+from leveret.server.web import SqsServer, Web
 
 
 def serve_node(options: ServerOptions) -> int:

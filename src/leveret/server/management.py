@@ -1,14 +1,18 @@
-"""What the management API works on, joined: the broker, AMQP's clients, files of definitions, facts of the process."""
+"""What the management API works on, joined: broker, AMQP's clients, definitions, alerting, facts of the process."""
 
 import os
 import resource
 import shutil
 import socket
-from collections.abc import Iterable
+import ssl
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from leveret.config import ServerOptions
-from leveret.observability.alerting.service import Alerting
+from leveret.core.consumer_groups import ConsumerGroup
+from leveret.core.errors import InvalidArgument
+from leveret.observability.alerting.service import Alerting, Change
+from leveret.observability.alerting.transports import Transports
 from leveret.observability.audit import Audit
 from leveret.operations import definitions
 from leveret.operations.context import OperationContext
@@ -18,9 +22,11 @@ from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.reports import Reports
 from leveret.protocols.management.context import AdminContext, Listening, Process, Row
 from leveret.protocols.management.rates import Rates
+from leveret.runtime.runtime import Runtime
 from leveret.server import memory
 from leveret.server.addresses import WITH_TLS, Sockets
 from leveret.server.tls_files import TlsFiles
+from leveret.storage.stream.recorder import StreamRecorder
 from leveret.version import version
 
 
@@ -93,3 +99,41 @@ def listening(sockets: Sockets) -> list[Listening]:
             host, port = each.getsockname()[:2]
             found.append(Listening(protocol, host, port, protocol in WITH_TLS))
     return found
+
+
+class StreamReaders:
+    """The consumer groups of all streams; under the lock."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def groups(self) -> list[ConsumerGroup]:
+        """Every group."""
+        return list(self._runtime.streams.groups)
+
+    def lag(self, group: ConsumerGroup) -> tuple[str, str, int] | None:
+        """How far a group is behind; None when its stream is gone."""
+        virtual_host = self._runtime.core.topology.vhosts.get(group.vhost)
+        stream: Any = None if virtual_host is None else virtual_host.queues.get(group.stream)
+        if stream is None or not isinstance(stream.recorder, StreamRecorder):
+            return None
+        return group.vhost, group.stream, sum(group.lag(stream.recorder).values())
+
+
+def alerting_of(
+    options: ServerOptions,
+    runtime: Runtime,
+    shards: Callable[[], Sequence[Runtime]] | None = None,
+    change: Change | None = None,
+) -> Alerting:
+    """Alerting with what its options say; the last two are those of a node."""
+
+    def trusted() -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=options.alerts_ca)
+
+    try:
+        trusted()
+    except OSError as error:
+        raise InvalidArgument(f"alerts_ca cannot be used: {error.strerror or error}") from None
+    transports = Transports(socket.gethostname(), options.alerts_plain_remote, trusted)
+    return Alerting(runtime, StreamReaders, transports, options.data, shards=shards, change=change)

@@ -1,10 +1,14 @@
-"""How much memory the process has, and may have."""
+"""How much memory the process has, and may have; alarms: while memory or disk is short, publishers are blocked."""
 
 import asyncio
 import ctypes
 import os
+import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+
+from leveret.observability.logs import Log
 
 CGROUPS = Path("/sys/fs/cgroup")
 PROC = Path("/proc")
@@ -14,6 +18,7 @@ KEPT_BYTES_MAX = 64 << 20  # that are free at the end of the heap: the next comm
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 TRIM_EVERY_S = 5.0
 TRIM_BYTES_MIN = 32 << 20  # less is not worth the time during which the allocator is locked
+LOG = Log("alarms")
 
 
 def resident_bytes(proc: Path = PROC) -> int:
@@ -141,3 +146,62 @@ def map_large_blocks() -> None:
     if set_option is not None:
         set_option(M_MMAP_THRESHOLD, MAPPED_BYTES_MIN)
         set_option(M_TRIM_THRESHOLD, KEPT_BYTES_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """What is looked at; tests have their own."""
+
+    resident_bytes: Callable[[], int]
+    free_bytes: Callable[[], int]
+    journal_full: Callable[[], bool]
+
+
+def gauges(data: str, journal_full: Callable[[], bool]) -> Gauges:
+    """Those of this process and of the disk with a directory."""
+    return Gauges(resident_bytes, lambda: shutil.disk_usage(data).free, journal_full)
+
+
+class Alarms:
+    """Looks at the gauges, and says why publishers have to wait."""
+
+    def __init__(
+        self, gauges: Gauges, memory_bytes_max: int, free_bytes_min: int, tell: Callable[[str | None], None]
+    ) -> None:
+        """Nothing is short yet; `tell` hears of every change."""
+        self._gauges = gauges
+        self._memory_bytes_max = memory_bytes_max
+        self._free_bytes_min = free_bytes_min
+        self._tell = tell
+        self._blind = False
+        self.reason: str | None = None
+
+    def check(self) -> None:
+        """Look at everything once; called every second. What cannot be seen is taken to be as it was."""
+        try:
+            reason = self._short()
+        except OSError as error:
+            if not self._blind:
+                LOG.error("memory or disk cannot be looked at", reason=error, advice="alarms stay as they are")
+            self._blind = True
+            return
+        self._blind = False
+        if reason == self.reason:
+            return
+        self.reason = reason
+        if reason is None:
+            LOG.info("alarm ended")
+        else:
+            LOG.warning("alarm", reason=reason, advice="publishers are blocked: add room, or consume what waits")
+        self._tell(reason)
+
+    def _short(self) -> str | None:
+        """What there is too little of, in the words that RabbitMQ has for it."""
+        short = []
+        if self._gauges.resident_bytes() > self._memory_bytes_max:
+            give_back()
+            if self._gauges.resident_bytes() > self._memory_bytes_max:
+                short.append("memory")
+        if self._gauges.journal_full() or self._gauges.free_bytes() < self._free_bytes_min:
+            short.append("disk")
+        return f"low on {' & '.join(short)}" if short else None

@@ -24,8 +24,7 @@ from leveret.protocols.http.throttle import Throttle
 from leveret.protocols.sqs.account import Account
 from leveret.security.access import Access
 from leveret.server import shard_verbs
-from leveret.server.sqs import settings_of
-from leveret.server.web import quota_of, sinks_of
+from leveret.server.web import quota_of, settings_of, sinks_of
 
 
 class NodeEdges:

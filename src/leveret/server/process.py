@@ -7,8 +7,9 @@ import asyncio
 import os
 import resource
 import signal
+import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 
 from leveret.clock import Clock
 from leveret.config import ServerOptions
+from leveret.core.broker import Broker as CoreBroker
 from leveret.embedded.broker import Broker, open
 from leveret.ingest.sinks import staged_in
 from leveret.observability.audit import FILES_OF_KIND, Audit
@@ -35,21 +37,17 @@ from leveret.security.access import Access
 from leveret.security.tls import CertificateNames, Certificates, ServerTls
 from leveret.server import memory
 from leveret.server.addresses import WITH_TLS, Sockets, address, bound_sockets, proxies_of
-from leveret.server.alarms import Alarms, gauges
-from leveret.server.alerting import alerting_of
 from leveret.server.audit_forward import forwarder_of
 from leveret.server.authentication import authentication_of, oauth_of
 from leveret.server.control import ControlServer, RemoteControl
 from leveret.server.event_loop import new_event_loop
 from leveret.server.first_user import make_first_user
-from leveret.server.management import make_admin_context
-from leveret.server.notify import Supervisor
+from leveret.server.management import alerting_of, make_admin_context
+from leveret.server.memory import Alarms, gauges
 from leveret.server.settings import broker_options
 from leveret.server.shared import Shared
-from leveret.server.sqs import SqsServer, settings_of
 from leveret.server.tls_files import TlsFiles
-from leveret.server.unusable import warn_of_patterns
-from leveret.server.web import Web, quota_of, sinks_of
+from leveret.server.web import SqsServer, Web, quota_of, settings_of, sinks_of
 from leveret.storage.disk import Disk
 from leveret.storage.journal.store import Store
 from leveret.storage.store_url import shown
@@ -60,6 +58,9 @@ EXIT_SIGNALLED = 128
 SPARE_FILES = 400  # of the journal, of listeners, of Python itself, and of connections that are about to be closed
 
 LOG = Log("server")
+MICROSECONDS = 1_000_000
+TELL_S = 10.0  # for a supervisor with much to read: it would wait in vain for what it is told once
+DEFINITIONS_LOG = Log("definitions")
 
 
 def serve(options: ServerOptions) -> int:
@@ -365,3 +366,57 @@ class ServerProcess:
         )
         if any(closed):
             LOG.warning("clients did not close in time", connections=sum(closed))
+
+
+class Supervisor:
+    """The supervisor that started the server and wants to know its state; mostly there is none."""
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        self._address = environ.get("NOTIFY_SOCKET", "")
+        own = environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+        microseconds = environ.get("WATCHDOG_USEC", "") if own else ""
+        self.watchdog_s = int(microseconds) / MICROSECONDS / 2 if microseconds.isdecimal() else 0.0
+        """How often `alive` has to be called, with a margin; 0: never."""
+
+    def ready(self) -> None:
+        """Clients are served from now on."""
+        self._tell("READY=1", TELL_S)
+
+    def alive(self) -> None:
+        """The loop still turns."""
+        if self.watchdog_s:
+            self._tell("WATCHDOG=1", 0.0)  # it comes again: the loop need not wait
+
+    def stopping(self) -> None:
+        """Clients are being sent away."""
+        self._tell("STOPPING=1", TELL_S)
+
+    def _tell(self, state: str, wait_s: float) -> None:
+        """Send a datagram; wait so long for room for it."""
+        if not self._address:
+            return
+        # A name that begins with @ is not a file.
+        address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.settimeout(wait_s)
+            try:
+                sender.connect(address)  # or no wake-up would come when there is room
+                sender.send(state.encode())
+            except OSError:
+                return  # the supervisor does not listen any more, or read: no reason to stop
+
+
+def warn_of_patterns(core: CoreBroker, access: Access) -> None:
+    """Log each policy and permission whose pattern matches nothing because it cannot be used; under the lock."""
+    for virtual_host in core.topology.vhosts.values():
+        for policy in (*virtual_host.policies.values(), *virtual_host.operator_policies.values()):
+            if policy.problem is not None:
+                advice = "it applies to nothing: set it again with another pattern"
+                DEFINITIONS_LOG.warning(
+                    "policy not used", vhost=virtual_host.name, policy=policy.name, reason=policy.problem, advice=advice
+                )
+    for permission in (*access.permissions, *access.permissions.topics()):
+        if permission.problem is not None:
+            owner = {"user": permission.user, "vhost": permission.vhost}
+            advice = "it allows nothing: set it again with another pattern"
+            DEFINITIONS_LOG.warning("permission not used", **owner, reason=permission.problem, advice=advice)

@@ -1,4 +1,4 @@
-"""HTTP as the server has it: one router for everything behind its port, who asks, and how often."""
+"""HTTP and SQS as the server has them: one router for all behind the port of HTTP, who asks, how often; that of SQS."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from leveret.ingest.other_shards import OtherShards
 from leveret.ingest.quota import Quota, StagingLimits
 from leveret.ingest.sinks import Sinks
 from leveret.observability.audit import Audit
+from leveret.observability.logs import Log
 from leveret.protocols.console import handler as console
 from leveret.protocols.console.login import ConsoleLogin, OAuthLogin
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.auth import Auth
-from leveret.protocols.http.limits import HttpLimits
-from leveret.protocols.http.origins import cross_origin, own_pages_only, parse_origins
+from leveret.protocols.http.limits import Budget, HttpLimits
+from leveret.protocols.http.origins import cross_origin, own_pages_only, parse_origins, refuse_pages
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.router import Answer, Router
@@ -30,6 +31,9 @@ from leveret.protocols.metrics.handler import Exporter
 from leveret.protocols.net.admission import ConnectionBudget
 from leveret.protocols.net.proxy_protocol import Proxies
 from leveret.protocols.rest.api import OPEN_PATHS, RestApi
+from leveret.protocols.sqs.account import Account
+from leveret.protocols.sqs.service import Service
+from leveret.protocols.sqs.settings import Settings
 from leveret.security.access import Access
 from leveret.security.authentication import Authentication
 from leveret.security.cluster_secret import CONSOLE, cluster_keys
@@ -38,6 +42,10 @@ from leveret.server.addresses import hosts_of
 from leveret.server.authentication import OAuth
 from leveret.server.control import PREFIX, RemoteControl
 from leveret.server.shared import Shared, body_bytes_max
+
+BODY_BYTES_MAX = 8 << 20  # a form with ten messages of together 1 MiB, each byte percent-encoded, and the rest
+
+LOG = Log("sqs")
 
 
 class Web:
@@ -191,3 +199,62 @@ def oauth_login_of(options: ServerOptions, oauth: OAuth | None) -> OAuthLogin | 
     if oauth is None or oauth.login is None:
         return None
     return OAuthLogin(oauth.login, options.oauth_label, options.oauth_redirect_url)
+
+
+def settings_of(options: ServerOptions) -> Settings:
+    """What the options say about the port."""
+    return Settings(
+        account=options.sqs_account,
+        region=options.sqs_region,
+        vhost=options.sqs_vhost,
+        regions=options.sqs_regions,
+        auth=options.sqs_auth == "on",
+        guards=options.sqs_guards,
+    )
+
+
+class SqsServer:
+    """Listeners, and what their requests share."""
+
+    def __init__(
+        self,
+        options: ServerOptions,
+        account: Account,
+        service: Service,
+        admission: ConnectionBudget,
+        budget: Budget | None = None,
+    ) -> None:
+        """Nothing is listened on yet; `budget` is shared with HTTP."""
+        if not account.settings.auth and options.sqs_port is not None:
+            LOG.warning("signatures not checked", advice="sqs_auth is off: every client may do everything")
+        self._account = account
+        self._hosts = hosts_of(options)
+        self._origins = parse_origins(options.http_origins)
+        service.check_sender = self._check_sender
+        limits = HttpLimits(
+            body_bytes_max=BODY_BYTES_MAX, handshake_s=options.handshake_timeout_s, body_s_max=options.http_body_s
+        )
+        clock = account.runtime.clock
+        self._http = HttpServer(service, limits, admission, clock, service.refuse, budget=budget, admits=True)
+
+    def _check_sender(self, request: Request) -> None:
+        self._hosts.check(request)
+        refuse_pages(request, self._origins)
+
+    def listen(self, bound: socket.socket, tls: ServerTls | None = None, proxies: Proxies | None = None) -> None:
+        """Accept connections; by TLS if it is given, from load balancers if these are given."""
+        self._http.listen(bound, tls, proxies)
+
+    def set_alarm(self, reason: str | None) -> None:
+        """Refuse sends for a reason, or take them again."""
+        self._account.set_alarm(reason)
+
+    def stop_listening(self) -> None:
+        """Accept no more."""
+        self._http.stop_listening()
+
+    async def drain(self, timeout_s: float) -> int:
+        """Let requests at hand be answered; give how many connections did not end in time."""
+        self._account.close()
+        self._account.async_broker.close()
+        return await self._http.drain(timeout_s)

@@ -13,7 +13,7 @@ from leveret.observability.alerting.rules import DEFAULTS
 from leveret.observability.alerting.service import Alerting, begin_silence
 from leveret.observability.alerting.silences import Silence
 from leveret.runtime.runtime import Runtime
-from leveret.server.alerting import alerting_of
+from leveret.server.management import alerting_of
 
 MINUTE_MS = 60_000
 
