@@ -99,11 +99,9 @@ class Access:
         return self._keep(user)
 
     def change_password(self, name: str, password_hash: str) -> User:
-        """Another password, or none."""
         return self._keep(replace(self.users.get(name), password_hash=password_hash))
 
     def set_tags(self, name: str, tags: Iterable[str], *, force: bool = False) -> User:
-        """Other tags in place of those that a user has."""
         user = replace(self.users.get(name), tags=tag_set(tags))
         if not force:
             self._check_administrator_left(name, user.tags)
@@ -115,7 +113,6 @@ class Access:
         return self._keep(User.from_dict({**stored, "limits": {**stored["limits"], **limits}}))
 
     def delete_user(self, name: str, *, force: bool = False) -> None:
-        """Forget a user and its permissions."""
         user = self.users.get(name)
         if not force:
             self._check_administrator_left(name, frozenset())
@@ -165,7 +162,6 @@ class Access:
     # Permissions
 
     def set_permission(self, user: str, vhost: str, configure: str, write: str, read: str) -> Permission:
-        """What a user may do in a virtual host."""
         permission = Permission(*self._owner(user, vhost), configure, write, read)
         self.permissions.put(permission)
         self._core.define(Kind.PERMISSION, permission.to_dict())
@@ -201,11 +197,9 @@ class Access:
     # Virtual hosts
 
     def vhosts(self) -> list[str]:
-        """The names of all virtual hosts, in their order."""
         return sorted(self._core.topology.vhosts)
 
     def declare_vhost(self, name: str, details: VhostDetails | None = None) -> Vhost:
-        """The virtual host of that name, made if need be."""
         virtual_host = self._core.declare_vhost(name, details)
         self.generation += 1
         return virtual_host
@@ -218,7 +212,6 @@ class Access:
         self._shrunk(None)
 
     def vhost_limits(self, vhost: str) -> VhostLimits:
-        """The limits of a virtual host."""
         return self.limits.get(vhost) or VhostLimits(vhost)
 
     def set_vhost_limits(self, vhost: str, limits: Mapping[str, int]) -> VhostLimits:

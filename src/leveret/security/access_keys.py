@@ -39,12 +39,10 @@ class AccessKey:
             raise InvalidArgument("the secret of an access key has 1 to 256 visible ASCII characters")
 
     def to_dict(self) -> dict[str, Any]:
-        """The definition, fit for JSON."""
         return {"name": self.id, "user": self.user, "secret": self.secret, "created_ms": self.created_ms}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "AccessKey":
-        """The reverse of to_dict."""
         return cls(stored["name"], stored["user"], stored["secret"], stored["created_ms"])
 
 
@@ -68,22 +66,18 @@ class AccessKeys:
         return iter(self._keys.values())
 
     def find(self, id: str) -> AccessKey | None:
-        """The key of that id, if there is one."""
         return self._keys.get(id)
 
     def get(self, id: str) -> AccessKey:
-        """The key of that id."""
         found = self._keys.get(id)
         if found is None:
             raise NotFound(f"no access key '{id}': see `leveret keys list`")
         return found
 
     def of(self, user: str) -> list[AccessKey]:
-        """The keys of a user."""
         return [key for key in self._keys.values() if key.user == user]
 
     def put(self, key: AccessKey) -> None:
-        """Add a key."""
         if key.id in self._keys:
             raise PreconditionFailed(f"the access key '{key.id}' exists: delete it first")
         if len(self._keys) >= KEYS_MAX or len(self.of(key.user)) >= KEYS_PER_USER_MAX:
@@ -93,6 +87,5 @@ class AccessKeys:
         self._keys[key.id] = key
 
     def drop(self, id: str) -> AccessKey:
-        """Forget a key."""
         self.get(id)
         return self._keys.pop(id)

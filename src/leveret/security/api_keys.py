@@ -55,7 +55,6 @@ class ApiKey:
     """The current secret, then the one before it."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The definition, fit for JSON."""
         return {
             "name": self.number,
             "user": self.user,
@@ -68,7 +67,6 @@ class ApiKey:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "ApiKey":
-        """The reverse of to_dict."""
         known = tuple(Secret(each["sha256"], each["expires_ms"]) for each in stored["secrets"])
         return cls(
             number=stored["name"],
@@ -102,7 +100,6 @@ class ApiKeys:
         return iter(sorted(self._keys.values(), key=lambda key: (key.created_ms, key.number)))
 
     def get(self, number: str) -> ApiKey:
-        """The key of that number."""
         key = self._keys.get(number)
         if key is None:
             raise NotFound(f"no API key '{number}': list them, or make one")
@@ -177,7 +174,6 @@ def _digest(secret: str) -> str:
 
 
 def _positive(what: str, time_ms: object) -> int:
-    """A time that is one."""
     if type(time_ms) is not int or time_ms <= 0:
         raise InvalidArgument(f"the {what} of an API key is a number of milliseconds above 0, not {time_ms!r}")
     return time_ms

@@ -65,7 +65,6 @@ class Fetcher:
         self._mutex = Lock()
 
     def get(self, url: str) -> bytes:
-        """What is at a URL."""
         check_url("what a provider is asked at", url)
         return self._within(FetchRequest("GET", url, {"Accept": JSON}))
 

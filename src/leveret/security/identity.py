@@ -43,7 +43,6 @@ class Identity:
         return f"directory: {self.user}" if self.scopes is None else f"web token: {self.user}"
 
     def check(self, permissions: Permissions, vhost: str, resource: Resource, access: Access) -> None:
-        """Refuse an access that is not allowed."""
         if self.local:
             permissions.check(self.user, vhost, resource, access)
         if self.scopes is None and self.local:
@@ -75,7 +74,6 @@ class Identity:
             raise AccessRefused(f"{refused}: its token has no scope for it")
 
     def may_enter(self, permissions: Permissions, vhost: str) -> bool:
-        """Whether it may open the virtual host."""
         if self.local:
             return permissions.may_enter(self.user, vhost)
         if self._in(vhost):
@@ -92,7 +90,6 @@ class Identity:
         return any(each.access in ("configure", "*") and each.covers_vhost(vhost, False) for each in scopes)
 
     def has_expired(self, now_ms: int) -> bool:
-        """Whether the proof has ended."""
         return self.expires_ms is not None and now_ms >= self.expires_ms
 
     def to_list(self) -> list[Any]:
@@ -102,7 +99,6 @@ class Identity:
 
     @classmethod
     def from_list(cls, given: list[Any]) -> "Identity":
-        """The reverse of to_list."""
         user, tags, scopes, local, expires_ms, *more = given
         scopes = None if scopes is None else tuple(str(each) for each in scopes)
         rows = tuple(_permission(str(user), *map(str, row)) for row in (more[0] if more else ()))

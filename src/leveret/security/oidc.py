@@ -68,7 +68,6 @@ class Provider:
         return found
 
     def discover(self) -> Metadata:
-        """Ask for the endpoints."""
         told = json_object(self._fetcher.get(self.issuer.rstrip("/") + DISCOVERY))
         if told.get("issuer") != self.issuer:
             raise InvalidArgument(f"the provider calls itself {str(told.get('issuer'))[:200]!r}, not {self.issuer!r}")
@@ -118,7 +117,6 @@ class BrowserLogin:
 
     @property
     def issuer(self) -> str:
-        """The provider."""
         return self._provider.issuer
 
     def start(self, redirect_uri: str, now_ms: int) -> tuple[str, PendingLogin]:

@@ -57,7 +57,6 @@ class Cost:
         return 128 * self.n * self.r
 
     def digest(self, salt: bytes, password: bytes) -> bytes:
-        """The scrypt hash."""
         room_bytes = 2 * self.memory_bytes + 128 * self.r * self.p + 1024 * 1024
         return hashlib.scrypt(password, salt=salt, n=self.n, r=self.r, p=self.p, maxmem=room_bytes, dklen=DIGEST_BYTES)
 

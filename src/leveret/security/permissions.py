@@ -33,7 +33,6 @@ class Resource(NamedTuple):
 
     @property
     def checked_name(self) -> str:
-        """The name that patterns see."""
         return DEFAULT_EXCHANGE if self.kind == "exchange" and not self.name else self.name
 
 
@@ -57,7 +56,6 @@ class Permission:
         _keep(self, {access: _used(text, stored) for access, text in given.items()})
 
     def allows(self, access: Access, name: str) -> bool:
-        """Whether the pattern for this access matches the name."""
         text = self._patterns[access]
         return text is not None and pattern(text).matches(name)
 
@@ -67,7 +65,6 @@ class Permission:
         return self.configure not in _NOTHING
 
     def to_dict(self) -> dict[str, Any]:
-        """The definition, fit for JSON."""
         return {name: getattr(self, name) for name in ("user", "vhost", "configure", "write", "read")}
 
     def shown(self) -> dict[str, Any]:
@@ -76,7 +73,6 @@ class Permission:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "Permission":
-        """The reverse of to_dict."""
         given = {name: stored.get(name, "") for name in ("configure", "write", "read")}
         return cls(stored["user"], stored["vhost"], **given, stored=True)
 
@@ -102,12 +98,10 @@ class TopicPermission:
         _keep(self, {access: self._expanded(text, stored) for access, text in given.items()})
 
     def allows(self, access: Literal["write", "read"], key: str) -> bool:
-        """Whether the pattern for this access matches the key."""
         text = self._patterns[access]
         return text is not None and pattern(text).matches(key)
 
     def to_dict(self) -> dict[str, Any]:
-        """The definition, fit for JSON."""
         return {name: getattr(self, name) for name in ("user", "vhost", "exchange", "write", "read")}
 
     def shown(self) -> dict[str, Any]:
@@ -116,7 +110,6 @@ class TopicPermission:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "TopicPermission":
-        """The reverse of to_dict."""
         given = {name: stored.get(name, "") for name in ("write", "read")}
         return cls(stored["user"], stored["vhost"], stored["exchange"], **given, stored=True)
 
@@ -140,7 +133,6 @@ class Permissions:
         return iter(self._rows.values())
 
     def topics(self) -> Iterator[TopicPermission]:
-        """The permissions on keys."""
         return iter(self._topics.values())
 
     def put(self, permission: Permission) -> None:
@@ -186,14 +178,12 @@ class Permissions:
         return row is not None and row.configures
 
     def check(self, user: str, vhost: str, resource: Resource, access: Access) -> None:
-        """Refuse an access that is not allowed."""
         row = self._rows.get((user, vhost))
         if row is None or not row.allows(access, resource.checked_name):
             what = described(resource.kind, resource.checked_name, vhost)
             raise AccessRefused(f"{access} access to {what} refused for user '{user}'")
 
     def check_topic(self, user: str, vhost: str, exchange: str, key: str, access: Literal["write", "read"]) -> None:
-        """Refuse a key that is not allowed on a topic exchange."""
         row = self._topics.get((user, vhost, exchange))
         if row is not None and not row.allows(access, key):
             what = described("exchange", exchange, vhost)
@@ -213,7 +203,6 @@ def _check_owner(user: str, vhost: str) -> None:
 
 
 def _check_room(known: bool, count: int) -> None:
-    """Refuse one more when there are too many."""
     if not known and count >= PERMISSIONS_MAX:
         raise TooMany(f"there are {PERMISSIONS_MAX} permissions, which is the limit: remove some")
 

@@ -46,7 +46,6 @@ class RevocationLists:
     """Time before that from which on it is late for a new list."""
 
     def names(self, known: CertificateId) -> bool:
-        """Whether a certificate is on a list."""
         return known.serial in self.revoked.get(known.issuer, ())
 
     def is_due(self, now_ms: int) -> bool:
@@ -100,7 +99,6 @@ def _together(lists: list[_List]) -> RevocationLists:
 
 
 def _parsed(data: bytes) -> _List:
-    """One list."""
     body = der.parts(der.parts(data)[0][1])[0][1]
     fields = der.parts(body)
     if fields[0][0] == der.INTEGER:
@@ -113,7 +111,6 @@ def _parsed(data: bytes) -> _List:
 
 
 def _serials(revoked: bytes) -> Iterator[bytes]:
-    """The serial numbers of the entries of a list."""
     at = 0
     while at < len(revoked):
         size = revoked[at + 1]
@@ -194,11 +191,9 @@ class RevocationFile:
         return self._version.lists.next_update_ms
 
     def revokes(self, certificate: bytes) -> bool:
-        """Whether a certificate (DER) is on a list."""
         return self.names(certificate_id(certificate))
 
     def names(self, known: CertificateId) -> bool:
-        """Whether a certificate is on a list."""
         return self._version.lists.names(known)
 
     def expiry(self, now_ms: int) -> Expiry | None:

@@ -43,7 +43,6 @@ class User:
         check_limits(self, _LIMITS)
 
     def to_dict(self) -> dict[str, Any]:
-        """The definition, fit for JSON."""
         tags, limits = sorted(self.tags), stored_limits(self, _LIMITS)
         return {"name": self.name, "password_hash": self.password_hash, "tags": tags, "limits": limits}
 
@@ -96,7 +95,6 @@ class Users:
         return name in self._users
 
     def get(self, name: str) -> User:
-        """The user of that name."""
         user = self._users.get(name)
         if user is None:
             raise NotFound(f"no user '{name}': add it first")
@@ -120,7 +118,6 @@ class Users:
         return user
 
     def change_password(self, name: str, password: str | bytes | None) -> User:
-        """Another password, or none."""
         return self.put(replace(self.get(name), password_hash=self._hashed(password)))
 
     def delete(self, name: str) -> User:
@@ -181,7 +178,6 @@ class Users:
         return name not in self._loopback_users or is_loopback(peer)
 
     def _hashed(self, password: str | bytes | None) -> str:
-        """What is stored for a password."""
         return NO_PASSWORD if password is None else hash_password(password, self._cost)
 
     def _is_password(self, user: User | None, password: str | bytes, now_ms: int) -> bool:
@@ -246,10 +242,8 @@ class VhostLimits:
         return stored_limits(self, _VHOST_LIMITS)
 
     def to_dict(self) -> dict[str, Any]:
-        """The definition, fit for JSON."""
         return {"vhost": self.vhost, "limits": self.values()}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "VhostLimits":
-        """The reverse of to_dict."""
         return cls(stored["vhost"], **read_limits(stored["limits"], "vhost", _VHOST_LIMITS))

@@ -141,7 +141,6 @@ class NodeServer(ServerProcess):
             self._joined.node.peers.close_revoked()
 
     async def run(self) -> None:
-        """Serve until a signal comes."""
         options, runtime = self._options, self._broker.runtime
         admissions = Admissions.of(options)
         raise_file_limit(admissions)
@@ -212,7 +211,6 @@ class NodeServer(ServerProcess):
     def _operations(
         self, joined: JoinedNode, amqp: AmqpServer, access: Access, edges: NodeEdges, shared: Shared
     ) -> OperationContext:
-        """What the verbs of operators work on."""
         runtime, shards = self._broker.runtime, edges.management.runtimes
         alerts = alerting_of(self._options, runtime, shards, self._decide)
         joined.node.catalog.replica.followers.append(

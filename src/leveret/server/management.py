@@ -37,7 +37,6 @@ class VerbDefinitionFiles:
         self._operations = operations
 
     def give_out(self, section: str) -> Iterable[Row]:
-        """The objects of a section."""
         return definitions.SECTIONS[section][0](self._operations)
 
     def take_in(self, section: str, objects: list[Any], vhost: str) -> list[str]:
@@ -108,7 +107,6 @@ class StreamReaders:
         self._runtime = runtime
 
     def groups(self) -> list[ConsumerGroup]:
-        """Every group."""
         return list(self._runtime.streams.groups)
 
     def lag(self, group: ConsumerGroup) -> tuple[str, str, int] | None:

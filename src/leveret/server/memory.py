@@ -54,7 +54,6 @@ def _limits(proc: Path, cgroups: Path) -> Iterator[int]:
 
 
 def _text(path: Path) -> str:
-    """The content of a file that may not be there."""
     try:
         return path.read_text().strip()
     except OSError:

@@ -216,7 +216,6 @@ class ServerProcess:
         self._signal = ""
 
     async def run(self) -> None:
-        """Serve until a signal comes."""
         options, runtime = self._options, self._broker.runtime
         admissions = Admissions.of(options)
         raise_file_limit(admissions)
@@ -283,7 +282,6 @@ class ServerProcess:
         await shared.stop()
 
     def _listen(self, amqp: AmqpServer, web: Web, sqs: SqsServer) -> None:
-        """Let clients in."""
         proxies = proxies_of(self._options)
         for name, sockets in self._sockets.items():
             edge = web if name.startswith("http") else sqs if name.startswith("sqs") else amqp
@@ -303,7 +301,6 @@ class ServerProcess:
         return {"pid": os.getpid(), **self._addresses(), **usage, **spans}
 
     def _announce(self) -> None:
-        """Say that clients can come."""
         LOG.announce("ready", **self._addresses(), data=self._options.data, pid=os.getpid())
         self._supervisor.ready()
 
@@ -326,8 +323,6 @@ class ServerProcess:
     # In the background
 
     async def _watch(self, *edges: Alarmed) -> None:
-        """Look at memory and disk."""
-
         def tell(reason: str | None) -> None:
             for edge in edges:
                 edge.set_alarm(reason)
@@ -352,14 +347,12 @@ class ServerProcess:
             await asyncio.sleep(self._supervisor.watchdog_s)
 
     def _stop_listening(self, *edges: AmqpServer | Web | SqsServer) -> None:
-        """Let no client in any more."""
         for edge in edges:
             edge.stop_listening()
         self._supervisor.stopping()
         LOG.info("stopping", signal=self._signal)
 
     async def _send_away(self, amqp: AmqpServer, web: Web, sqs: SqsServer) -> None:
-        """Send clients away."""
         drain_s = self._options.drain_s
         closed = await asyncio.gather(
             amqp.drain(Reply.CONNECTION_FORCED, CLOSE_TEXT, drain_s), web.drain(drain_s), sqs.drain(drain_s)

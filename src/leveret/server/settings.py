@@ -98,7 +98,6 @@ def from_file(path: str) -> dict[str, Any]:
 
 
 def _table(path: str) -> dict[str, Any]:
-    """A TOML file as it is."""
     try:
         with open(path, "rb") as file:
             text = file.read(FILE_BYTES_MAX + 1)
@@ -113,7 +112,6 @@ def _table(path: str) -> dict[str, Any]:
 
 
 def _flattened(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The names of a file with their values."""
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flattened(value, f"{prefix}{key}_")

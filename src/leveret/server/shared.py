@@ -60,7 +60,6 @@ class Shared:
         return ["redis does not answer: limits are kept by each node alone"] if away else []
 
     def failures(self, kind: str) -> Failures:
-        """Failures of one kind."""
         if self.redis is None:
             return Failures()
         from leveret.runtime.shared.failures import SharedFailures

@@ -46,7 +46,6 @@ class TlsFiles:
             self.lists[name] = crl
 
     def reload(self) -> None:
-        """Read everything again, soon."""
         self._asked.set()
 
     def certificate_ends_ms(self) -> int | None:

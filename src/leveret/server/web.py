@@ -140,11 +140,9 @@ class Web:
 
     @property
     def sessions(self) -> Sessions:
-        """Who has logged in to the console."""
         return self._auth.sessions
 
     def operate(self, control: RemoteControl) -> None:
-        """Answer the verbs of operators too."""
         self._operator = self._auth.wrap(self._throttle.wrap(Router(control.routes())))
 
     def listen(self, bound: socket.socket, tls: ServerTls | None = None, proxies: Proxies | None = None) -> None:
@@ -250,7 +248,6 @@ class SqsServer:
         self._account.set_alarm(reason)
 
     def stop_listening(self) -> None:
-        """Accept no more."""
         self._http.stop_listening()
 
     async def drain(self, timeout_s: float) -> int:

@@ -65,7 +65,6 @@ class Bodies:
         self._failed: list[tuple[int, bytes]] = []
 
     def get(self, pointer: bytes) -> bytes | None:
-        """A body that was fetched."""
         return self._fetched.get(pointer)
 
     def fetch(self, pointer: bytes, then: Callable[[], None]) -> None:

@@ -80,7 +80,6 @@ class Channel(ChannelTraffic):
     # Methods
 
     def command(self, method: Method) -> None:
-        """Do what a method asks for."""
         if self.deaf and not isinstance(method, ChannelClose | ChannelCloseOk):
             return
         handler = self.handlers.get(type(method))
@@ -89,11 +88,9 @@ class Channel(ChannelTraffic):
         handler(self, method)
 
     def say(self, method: Method) -> None:
-        """Write a method."""
         self.connection.say(method, self.number)
 
     def say_content(self, method: Method, content: bytes, header_len: int) -> None:
-        """Write a method with content."""
         self.outlet.content(self.number, encode(method), content, header_len)
         self.outlet.note()
 
@@ -112,7 +109,6 @@ class Channel(ChannelTraffic):
     # What handlers ask
 
     def authorize(self, verb: str, names: Mapping[Role, str], topic_key: str | None = None) -> None:
-        """Refuse what the user may not do."""
         identity = self.connection.identity
         assert identity is not None, "a channel is opened after the login"
         try:
@@ -181,7 +177,6 @@ class Channel(ChannelTraffic):
             self.note(told[0], told[1])
 
     def note(self, method: str, facts: dict[str, object]) -> None:
-        """Note what a method of the client changed."""
         audit, connection = self.hub.audit, self.connection
         if audit is not None:
             audit.changed(connection.user_name, method, peer=connection.peer.host, vhost=self.vhost, **facts)
@@ -335,11 +330,9 @@ class Channel(ChannelTraffic):
 
     @property
     def unacked_count(self) -> int:
-        """How many deliveries are not settled."""
         return len(self.unacked)
 
     def has_consumer(self, tag: str) -> bool:
-        """Whether a tag is taken."""
         return tag in self.subscribers or (self.reply_consumer is not None and self.reply_consumer.tag == tag)
 
     def add_consumer(self, subscriber: Subscriber, source: Queue) -> None:

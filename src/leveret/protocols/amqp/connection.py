@@ -137,7 +137,6 @@ class AmqpConnection(FrameSession):
             self.drain()
 
     def take_output(self) -> bytes:
-        """What is to be written now."""
         data = self.outlet.take_all() if self.finished else self.outlet.take()
         if data:
             self.sent_ms = self.hub.core.now_ms
@@ -151,17 +150,14 @@ class AmqpConnection(FrameSession):
         return data
 
     def flush(self) -> None:
-        """Let the socket write what there is."""
         if self.socket is not None:
             self.socket.flush()
 
     def abort(self) -> None:
-        """Close the socket at once."""
         if self.socket is not None:
             self.socket.abort()
 
     def say(self, method: Method, number: int = 0) -> None:
-        """Write a method."""
         self.outlet.method(number, encode(method))
         self.outlet.note()
 
@@ -211,14 +207,12 @@ class AmqpConnection(FrameSession):
             channel.command(decode(payload))
 
     def on_method(self, number: int, payload: bytes) -> None:
-        """A method came on an open channel."""
         method = decode(payload)
         if isinstance(method, ChannelOpen):
             raise ProtocolError(Reply.CHANNEL_ERROR, "second 'channel.open' seen")
         self.channels[number].command(method)
 
     def _open_channel(self, number: int) -> None:
-        """Make a channel."""
         self.check_channel()
         channel = self.new_channel(number)
         self.channels[number] = channel
@@ -242,7 +236,6 @@ class AmqpConnection(FrameSession):
         return self.virtual_host.firehose
 
     def new_channel(self, number: int) -> Channel:
-        """A channel of this connection."""
         return Channel(self, number)
 
     def dispatch(self) -> None:
@@ -264,7 +257,6 @@ class AmqpConnection(FrameSession):
         self.on_publish_in_alarm()
 
     def on_error(self, error: Exception, number: int, class_id: int, method_id: int) -> None:
-        """Tell the client why its frame was refused."""
         refused = refusal(error)
         if refused is not error and refused.code is Reply.INTERNAL_ERROR:
             LOG.error("frame could not be dealt with", error, **self.who)
@@ -318,7 +310,6 @@ class AmqpConnection(FrameSession):
             postponed()
 
     def _tell_blocked(self, blocked: bool) -> None:
-        """Tell a client that wants to know."""
         if self.client_capabilities.get("connection.blocked") is True:
             self.say(ConnectionBlocked(self.hub.alarm or NO_ROOM) if blocked else ConnectionUnblocked())
 
@@ -348,7 +339,6 @@ class AmqpConnection(FrameSession):
         watch.check_access(self)
 
     def has_expired(self, now_ms: int) -> bool:
-        """Whether the token that the client came with has expired."""
         return self.identity is not None and self.identity.has_expired(now_ms)
 
     def refuse_login(self, login: AuthenticatedLogin) -> None:
@@ -366,7 +356,6 @@ class AmqpConnection(FrameSession):
             watch.tell_refusal(self, self.refusal, self.hub.core.now_ms)
 
     def enter(self, vhost: str) -> None:
-        """The connection is open."""
         self.vhost = vhost
         self.virtual_host = self.hub.core.topology.vhost(vhost)
         self.alarmed = self.hub.alarm is not None
@@ -402,12 +391,10 @@ class AmqpConnection(FrameSession):
 
     @property
     def user_name(self) -> str:
-        """Who has logged in."""
         return "" if self.identity is None else self.identity.user
 
     @property
     def owner(self) -> object:
-        """The owner of this connection's exclusive queues."""
         return self
 
     @property

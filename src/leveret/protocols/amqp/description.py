@@ -48,7 +48,6 @@ class Description:
         ]
 
     def channels(self) -> list[DescribedEntry]:
-        """Every channel of them."""
         return [
             DescribedEntry(channel_name(each), owner.user_name, owner.vhost, owner.name, partial(self._channel, each))
             for owner in self._open()
@@ -56,7 +55,6 @@ class Description:
         ]
 
     def consumers(self) -> list[DescribedEntry]:
-        """Every consumer on those."""
         return [
             DescribedEntry(each.tag, owner.user_name, owner.vhost, channel_name(channel), partial(self._consumer, each))
             for owner in self._open()
@@ -65,7 +63,6 @@ class Description:
         ]
 
     def consumers_of(self, queue: Queue) -> list[Row]:
-        """The consumers of a queue."""
         return [self._consumer(each) for each in queue.consumers or () if isinstance(each, Subscriber)]
 
     def holder(self, consumer: object) -> Row | None:
@@ -76,14 +73,12 @@ class Description:
         return {**row["channel_details"], "channel": row["channel_details"]["name"], "name": row["consumer_tag"]}
 
     def counts(self) -> dict[str, int]:
-        """How many there are of each."""
         connections = [each for each in self._hub.connections if each.state is ConnectionState.RUNNING]
         channels = [channel for each in connections for channel in each.channels.values()]
         consumers = sum(each.consumer_count for each in channels)
         return {"connections": len(connections), "channels": len(channels), "consumers": consumers}
 
     def churn(self) -> dict[str, int]:
-        """How many connections and channels have come and gone."""
         running = self.counts()
         found: dict[str, int] = {}
         for kind, opened in self._hub.opened.items():

@@ -75,7 +75,6 @@ def _send(
     body: bytes,
     extra: dict[str, Any],
 ) -> None:
-    """Publish a copy to the queues that are bound for it."""
     key = key.encode("utf-8", "surrogateescape")[:NAME_BYTES_MAX].decode("utf-8", "ignore")
     try:
         if not channel.virtual_host.route(TRACE_EXCHANGE, [key]):

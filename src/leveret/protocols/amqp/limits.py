@@ -51,7 +51,6 @@ class Quotas:
             )
 
     def check_channel(self, user: str) -> None:
-        """Refuse one more channel of a user than may be."""
         most = self._hub.access.users.limits_of(user).channels_max
         if most is not None and sum(len(each.channels) for each in self._running() if each.user_name == user) >= most:
             raise ProtocolError(
@@ -60,7 +59,6 @@ class Quotas:
             )
 
     def check_queue(self, vhost: str, name: str) -> None:
-        """Refuse one more queue in a virtual host than may be."""
         most = self._hub.access.vhost_limits(vhost).queues_max
         if most is not None and len(self._hub.core.topology.vhost(vhost).queues) >= most:
             raise PreconditionFailed(

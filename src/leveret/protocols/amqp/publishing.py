@@ -73,7 +73,6 @@ class Publish:
             self._is_changed = True
 
     def _check_expiration(self) -> None:
-        """Refuse an expiration that is no time."""
         if self._expiration_ms == INVALID:
             text = self._properties.expiration or ""
             raise PreconditionFailed(f"invalid expiration '{text}': {_why_no_time(text)}")
@@ -98,7 +97,6 @@ class Publish:
         return sent_delay_ms(self._headers[DELAY_HEADER]) if self._delays and DELAY_HEADER in self._headers else None
 
     def trace(self) -> None:
-        """Copy it to the firehose."""
         body = self.content[self._header_len :]
         trace_publish(self._channel, self.exchange, self.routing_key, self._properties, body, self._queues)
 
@@ -188,7 +186,6 @@ class Publish:
         return content(self._properties, self.content[self._header_len :])
 
     def _times(self) -> dict[str, Any]:
-        """When it is due and when it expires."""
         now_ms = self._channel.core.now_ms
         lives = self._expiration_ms != ABSENT
         return {
@@ -219,7 +216,6 @@ def check_sizes(queues: list[Queue], size_bytes: int) -> None:
 
 
 def _name(headers: dict[str, Any], header: str) -> str | None:
-    """A group or de-duplication id."""
     value = headers.get(header)
     if value is not None and (not isinstance(value, str) or not 0 < len(value) <= NAME_CHARS_MAX):
         raise InvalidArgument(f"the header {header} is a string of 1 to {NAME_CHARS_MAX} characters")

@@ -50,7 +50,6 @@ class Replies:
         self._waiting: dict[str, ReplyConsumer] = {}
 
     def add(self, consumer: ReplyConsumer) -> None:
-        """A channel waits for replies."""
         self._waiting[consumer.name] = consumer
 
     def drop(self, consumer: ReplyConsumer) -> None:

@@ -55,7 +55,6 @@ class AmqpSocket(asyncio.BufferedProtocol):
         """Whether the socket was there, and TLS was agreed upon."""
 
     async def open(self, accepted: socket.socket) -> None:
-        """Shake hands if it is TLS, then begin to talk."""
         loop = asyncio.get_running_loop()
         context = self._tls.context if self._tls else None
         timeout_s = self._server.limits.handshake_ms / 1_000 if context else None
@@ -78,11 +77,9 @@ class AmqpSocket(asyncio.BufferedProtocol):
         self._connection.local = transport.get_extra_info("sockname")[:2]
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where to read to."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Something was read."""
         assert self._connection is not None, "nothing is read before connection_made"
         if self._linger is None:
             self._hub.receive(self._connection, self._buffer[:nbytes])
@@ -95,17 +92,14 @@ class AmqpSocket(asyncio.BufferedProtocol):
         return False
 
     def pause_writing(self) -> None:
-        """The client does not read."""
         if self._connection is not None:
             self._connection.writable(False)
 
     def resume_writing(self) -> None:
-        """The client reads again."""
         if self._connection is not None:
             self._connection.writable(True)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The socket is gone."""
         if self._linger is not None:
             self._linger.cancel()
         self.give_up()
@@ -180,6 +174,5 @@ class AmqpSocket(asyncio.BufferedProtocol):
         return unsent + (0 if self._connection is None else self._connection.outlet.pending_bytes)
 
     def abort(self) -> None:
-        """Close at once, whatever is still to be written."""
         if self._transport is not None:
             self._transport.abort()

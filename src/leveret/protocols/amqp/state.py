@@ -65,6 +65,5 @@ class Owned:
         return left
 
     def delete_all(self, core: Broker) -> None:
-        """Delete those that are left."""
         for queue in self.take():
             core.delete_queue(queue)

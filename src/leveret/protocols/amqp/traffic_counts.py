@@ -30,7 +30,6 @@ class TrafficCounts:
         self._gone: Counter[str] = Counter(dict.fromkeys(COUNTED, 0))
 
     def keep(self, channel: Channel) -> None:
-        """A channel is closed."""
         for name, attribute in COUNTED.items():
             self._gone[name] += getattr(channel, attribute)
 

@@ -32,13 +32,11 @@ class Transaction:
         self.clear()
 
     def roll_back(self) -> None:
-        """Forget everything."""
         for publish in self._publishes:
             publish.drop()
         self.clear()
 
     def clear(self) -> None:
-        """Begin anew."""
         self._publishes: list[Publish] = []
         self._settlements: dict[int, int] = {}  # delivery tag -> how
         self._settled_through = 0  # a delivery tag: there is nothing more to be settled up to it
@@ -51,11 +49,9 @@ class Transaction:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many publishes and settlements were collected."""
         return len(self._publishes), len(self._settlements)
 
     def publish(self, publish: Publish) -> None:
-        """Collect a message."""
         self._bytes += len(publish.content)
         self._publishes.append(publish)
         self._check_room()

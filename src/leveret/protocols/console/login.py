@@ -69,7 +69,6 @@ class ConsoleLogin:
         """The one that this server is a node of."""
 
     def routes(self) -> Routes:
-        """What it answers."""
         return {
             **({} if self._oauth is None else self._oauth.routes(self, self._auth)),
             ("GET", "/console/session"): self.look,
@@ -203,7 +202,6 @@ class OAuthLogin:
         return {("GET", OAUTH_LOGIN): begin, ("GET", CALLBACK): finish}
 
     async def _begin(self, request: Request, auth: Auth) -> Answer:
-        """Send the browser to the provider."""
         auth.check_secrecy(request)
         redirect = self._redirect_url or f"{_origin(request)}{CALLBACK}"
         try:
@@ -264,7 +262,6 @@ def _origin(request: Request) -> str:
 
 
 def _pending(request: Request, auth: Auth) -> PendingLogin | None:
-    """The login that the browser has begun."""
     from leveret.security.oidc import PendingLogin
 
     data = auth.sessions.signed(PURPOSE, cookie(request, COOKIE))

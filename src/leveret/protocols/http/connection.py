@@ -88,7 +88,6 @@ class HttpConnection(asyncio.Protocol):
             self._reader = RequestReader(self._server.limits, peer, self._received)
 
     def data_received(self, data: bytes) -> None:
-        """Something was read."""
         if self._closing or self._fault is not None:
             self._linger(len(data))
         elif self._work is None and self._resumed is None and not self._held:
@@ -107,7 +106,6 @@ class HttpConnection(asyncio.Protocol):
         self._output.pause()
 
     def resume_writing(self) -> None:
-        """The client reads again."""
         assert self._resumed is not None, "it was paused"
         self._resumed.set()
         self._resumed = None
@@ -150,7 +148,6 @@ class HttpConnection(asyncio.Protocol):
             self._hold(data)
 
     def _read(self, data: bytes) -> None:
-        """Hand bytes to the reader."""
         reader = self._reader
         if reader.phase is ReaderPhase.IDLE:
             self._since_s = self._server.now_s
@@ -168,7 +165,6 @@ class HttpConnection(asyncio.Protocol):
             self._count_body()
 
     def _count_body(self) -> None:
-        """Count what has come of an unfinished body."""
         size = self._reader.body_bytes
         self._share.add(size - self._body_bytes)
         self._body_bytes = size
@@ -254,7 +250,6 @@ class HttpConnection(asyncio.Protocol):
         future.add_done_callback(self._finished)
 
     def _finished(self, work: asyncio.Future[object] | PendingAnswer[Answer]) -> None:
-        """The work on a request is done."""
         assert self._current is not None, "there was something to work on"
         self._work = None
         request, keep_alive = self._current
@@ -338,7 +333,6 @@ class HttpConnection(asyncio.Protocol):
         self._end(request, keep_alive)
 
     def _bytes(self, request: Request, keep_alive: bool, response: Response) -> bytes:
-        """An answer as it is written."""
         status, body = response.status, response.body
         length = b"" if status in NO_BODY else b"Content-Length: %d\r\n" % len(body)
         head = self._head(request, keep_alive, status, response.content_type, response.headers, length)
@@ -347,7 +341,6 @@ class HttpConnection(asyncio.Protocol):
     def _head(
         self, request: Request, keep_alive: bool, status: int, content_type: str | None, headers: Headers, length: bytes
     ) -> bytes:
-        """The head of an answer."""
         fields = field_lines(content_type, headers) if content_type or headers else b""
         if not keep_alive or self._server.draining:
             fields += b"Connection: close\r\n"
@@ -398,7 +391,6 @@ class HttpConnection(asyncio.Protocol):
         return STREAMED
 
     async def _write_parts(self, parts: AsyncIterator[bytes], chunked: bool) -> None:
-        """Write parts as fast as the client reads them."""
         async for part in parts:
             if part:
                 self._output.write(b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
@@ -454,7 +446,6 @@ class HttpConnection(asyncio.Protocol):
             self.abort()
 
     def abort(self) -> None:
-        """Close at once, whatever is still to be written."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -468,16 +459,13 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether the client has no request here."""
         return self._work is None and not self._pending and self._reader.phase is ReaderPhase.IDLE
 
     @property
     def since_s(self) -> float:
-        """When something happened last."""
         return self._since_s
 
     def check(self, now_s: float) -> None:
-        """Look whether the client takes too long."""
         limits, waited_s = self._server.limits, now_s - self._since_s
         if self._closing:
             if waited_s > limits.linger_s + (limits.write_s if self._resumed is not None else 0):

@@ -36,7 +36,6 @@ def read_json(data: bytes, *, bytes_as_text: bool = False) -> Any:
 
 
 def _check_text(text: str, bytes_as_text: bool) -> None:
-    """Refuse what cannot be written as UTF-8."""
     if not bytes_as_text:
         text.encode()
     elif text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape") != text:

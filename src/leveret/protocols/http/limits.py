@@ -98,7 +98,6 @@ class MemoryShare:
         self._budget.request_bytes += size
 
     def set_unread(self, size: int) -> None:
-        """The client has not read so many bytes."""
         self._budget.set_unread(self, size)
 
     @property
@@ -107,7 +106,6 @@ class MemoryShare:
         return self._budget.request_bytes > self._budget.request_bytes_max
 
     def release(self) -> None:
-        """The connection is gone."""
         self.add(-self.bytes)
         self.set_unread(0)
         self.evict = _nothing

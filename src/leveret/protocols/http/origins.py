@@ -43,7 +43,6 @@ class Hosts:
         self._accepts = lru_cache(maxsize=KEPT_MAX)(self.accepts)
 
     def check(self, request: Request) -> None:
-        """Refuse a request that names another server."""
         if request.peer.tls:
             return
         host = request.headers.get(b"host", b"")
@@ -62,7 +61,6 @@ class Hosts:
         return self._any or self.has_name(name.removesuffix(".")) or _is_address(name)
 
     def has_name(self, name: str) -> bool:
-        """Whether a name is one of the server's."""
         if name in self._names or name.endswith(self._suffixes):
             return True
         return self._undotted and "." not in name and NAME.fullmatch(name) is not None

@@ -26,11 +26,9 @@ class Reports:
 
     @property
     def folder(self) -> str | None:
-        """Where reports are put."""
         return None if self._folder is None else str(self._folder)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Every report, the newest first."""
         if self._folder is None or not self._folder.is_dir():
             return []
         with os.scandir(self._folder) as entries:
@@ -46,7 +44,6 @@ class Reports:
         return {"name": name, "made_at": int(found.st_mtime * 1000), "bytes": found.st_size}
 
     def page(self, name: str) -> bytes:
-        """The page of a report."""
         path = self._file(name, PAGE)
         if path.stat().st_size > PAGE_BYTES_MAX:
             raise NotFound(f"the page of report '{name}' is over {PAGE_BYTES_MAX} bytes: open it as a file")

@@ -144,7 +144,6 @@ class Request:
 
     @cached_property
     def query(self) -> dict[str, str]:
-        """The fields of the query."""
         return parse_fields(self.raw_query, "query")
 
     @cached_property
@@ -177,7 +176,6 @@ def parse_fields(data: bytes, what: str) -> dict[str, str]:
 
 
 def _text(part: bytes, what: str) -> str:
-    """Percent-decoded UTF-8."""
     try:
         return unquote_to_bytes(part).decode()
     except UnicodeDecodeError:

@@ -123,7 +123,6 @@ class Output:
         self._paused = False
 
     def open(self, transport: asyncio.Transport) -> None:
-        """Write to a transport."""
         self._transport = transport
         transport.set_write_buffer_limits(high=OUTPUT_BYTES_HIGH)
 
@@ -138,7 +137,6 @@ class Output:
         self._unwritten.append(data)
 
     def flush(self) -> None:
-        """Write what was to be written soon."""
         if self._unwritten:
             data = b"".join(self._unwritten)
             self._unwritten.clear()
@@ -154,17 +152,14 @@ class Output:
                 self._count()
 
     def pause(self) -> None:
-        """The client does not read."""
         self._paused = True
         self._count()
 
     def resume(self) -> None:
-        """The client reads again."""
         self._paused = False
         self._share.set_unread(0)
 
     def close(self) -> None:
-        """Write nothing any more."""
         self._unwritten.clear()
         self._paused = False
         self._transport = None

@@ -83,7 +83,6 @@ class Router:
         return endpoint(request)
 
     def _other(self, request: Request, node: _PathNode) -> Response:
-        """The answer to a method that the path does not have."""
         known = {*node.methods, "OPTIONS"} | ({"HEAD"} if "GET" in node.methods else set())
         allow = ("Allow", ", ".join(sorted(known)))
         if request.method == "OPTIONS":

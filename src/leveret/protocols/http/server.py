@@ -106,7 +106,6 @@ class HttpServer:
         self._listeners.append(SocketListener(bound, partial(self._accepted, tls), self._admission.make_room, proxies))
 
     def _accepted(self, tls: ServerTls | None, client: socket.socket, host: str, port: int) -> None:
-        """Let a client in, or send it away."""
         slot = None if self.draining else self._admission.enter(host, port)
         if slot is None:
             client.close()
@@ -130,7 +129,6 @@ class HttpServer:
             self.leave(connection)
 
     async def _open(self, connection: HttpConnection, client: socket.socket, context: ssl.SSLContext | None) -> None:
-        """Shake hands if it is TLS, then begin to talk."""
         handshake_s = DEADLINE_S if connection.slot.reserved else self.limits.handshake_s
         timeout_s = handshake_s if context else None
         try:
@@ -156,13 +154,11 @@ class HttpServer:
         return True
 
     def leave(self, connection: HttpConnection) -> None:
-        """A connection is gone."""
         connection.slot.leave()
         if self._connections.pop(connection, None) is not None and not self._connections:
             self._idle.set()
 
     def stop_listening(self) -> None:
-        """Accept no more."""
         for listener in self._listeners:
             listener.close()
 
@@ -183,7 +179,6 @@ class HttpServer:
     # Once a second
 
     def _tick(self) -> None:
-        """Look at every connection."""
         self._sweep = self._loop.call_later(SWEEP_S, self._tick)
         self.now_s = self._loop.time()
         self.tells_requests = LOG.is_debugging
@@ -217,7 +212,6 @@ class ReservedConnection(HttpConnection):
             self._answer(request, False, refused, self._output.write)
 
     def check(self, now_s: float) -> None:
-        """Look whether the client takes too long."""
         if now_s > self._until_s:
             self._server.close(self)
         else:

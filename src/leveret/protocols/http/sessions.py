@@ -65,7 +65,6 @@ class BrowserSession:
         return self.identity.user
 
     def ended(self, now_ms: int) -> bool:
-        """Whether its time is over."""
         is_old = now_ms - self.used_ms >= IDLE_MS_MAX or now_ms - self.began_ms >= AGE_MS_MAX
         return is_old or self.identity.has_expired(now_ms)
 

@@ -155,7 +155,6 @@ class ScrapeFacts:
     """By queue type."""
 
     def sum(self, name: str) -> int:
-        """A figure of all queues together."""
         return sum(getattr(tally, name) for tally in self.tallies.values())
 
     def counted(self, name: str) -> int:
@@ -208,7 +207,6 @@ async def tally_all(context: AdminContext) -> dict[str, Tally]:
 
 
 async def _tally(runtime: Runtime, tallies: dict[str, Tally]) -> None:
-    """Add the queues of one broker."""
     with runtime as core:
         queues = [queue for queue in core.queues.values() if queue.vhost != INTERNAL_VHOST]
         for kind, departed in core.departed.items():

@@ -45,7 +45,6 @@ class Slot:
             self._admission.authenticated(self)
 
     def leave(self) -> None:
-        """The connection is closed, or is about to be."""
         if self.is_held:
             self.is_held = False
             self.evict = _nothing  # it refers to the connection, which refers to this slot: only gc would free them
@@ -69,18 +68,15 @@ class Crowd:
         return self._count
 
     def count(self, origin: str) -> int:
-        """How many slots an origin has."""
         return len(self._by_origin.get(origin, ()))
 
     def add(self, slot: Slot) -> None:
-        """Put a slot in."""
         slots = self._by_origin.setdefault(slot.origin, {})
         slots[slot] = None
         self._count += 1
         self._rank(slot.origin, len(slots) - 1, len(slots))
 
     def discard(self, slot: Slot) -> None:
-        """Take a slot out, if it is there."""
         slots = self._by_origin.get(slot.origin, {})
         if slot in slots:
             del slots[slot]
@@ -142,7 +138,6 @@ class ConnectionBudget:
 
     @property
     def half_open(self) -> int:
-        """How many connections have not authenticated."""
         return len(self._half_open)
 
     @property
@@ -152,7 +147,6 @@ class ConnectionBudget:
 
     @property
     def files_max(self) -> int:
-        """How many sockets may be open."""
         return self.connections_max + self._reserve_max
 
     def enter(self, host: str, port: int) -> Slot | None:
@@ -215,7 +209,6 @@ class ConnectionBudget:
         self._half_open.discard(slot)
 
     def left(self, slot: Slot) -> None:
-        """A connection is gone."""
         if slot.reserved:
             self._reserve.discard(slot)
             return

@@ -73,7 +73,6 @@ class SocketListener:
         self._loop.add_reader(bound, self._readable)
 
     def close(self) -> None:
-        """Listen no more."""
         self._loop.remove_reader(self._socket)
         if self._retry is not None:
             self._retry.cancel()

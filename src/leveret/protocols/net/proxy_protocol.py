@@ -131,7 +131,6 @@ class ProxyProtocol:
         return len(self._pending)
 
     def accept(self, client: socket.socket, host: str, port: int) -> None:
-        """Read the header of a new connection."""
         if host not in self._proxies:
             self._refused.note(peer=with_port(host, port), reason="the address is not in proxy_protocol_from")
             client.close()

@@ -81,7 +81,6 @@ class Account:
             each.alarm = reason
 
     def hear(self, row: dict[str, Any]) -> None:
-        """Take in what another node changed about a queue."""
         for each in self.regions.values():
             each.queues.heard(row)
 
@@ -91,7 +90,6 @@ class Account:
             each.tasks.close()
 
     def now_ms(self) -> int:
-        """The time."""
         return self.runtime.clock.now_ms()
 
     def note_deleted(self, name: str) -> None:
@@ -114,7 +112,6 @@ class ReceiveAttempts:
         self._kept: OrderedDict[tuple[int, str], ReceiveAttempt] = OrderedDict()
 
     def remember(self, queue_id: int, attempt_id: str, messages: list[Message], now_ms: int) -> None:
-        """Keep what a receive got."""
         self._kept[queue_id, attempt_id] = ReceiveAttempt(now_ms + KEPT_MS, messages)
         while len(self._kept) > KEPT_MAX or next(iter(self._kept.values())).until_ms <= now_ms:
             self._kept.popitem(last=False)
@@ -136,7 +133,6 @@ class Deleted:
         self._noted = 0
 
     def note(self, name: str) -> None:
-        """A queue was deleted now."""
         self._core.define(Kind.DELETED_QUEUE, {**self._key(name), "deleted_ms": self._core.now_ms})
         self._noted += 1
         if self._noted % SWEEP_EVERY == 0:

@@ -164,7 +164,6 @@ def check_kept(given: dict[str, str], queue: str) -> dict[str, str]:
 
 
 def _only_fifo(name: str) -> str:
-    """Why an attribute of FIFO queues is refused for another."""
     if name in ("FifoQueue", "ContentBasedDeduplication"):
         return f"Unknown Attribute {name}."
     return f"You can specify the {name} only when FifoQueue is set to true."

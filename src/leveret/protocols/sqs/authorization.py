@@ -107,7 +107,6 @@ def _statements(policy: str) -> Statements:
 
 
 def _listed(value: Any) -> list[str]:
-    """One word or many."""
     return [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)]
 
 

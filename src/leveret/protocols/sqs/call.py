@@ -58,7 +58,6 @@ class SqsCall:
         self.request = request
 
     def answer(self, result: dict[str, Any] | None = None) -> Response:
-        """The answer with a result."""
         return self.wire.encode(self.action, result, self.request_id)
 
     def durable(self, commit_batch: int, result: dict[str, Any] | None = None) -> Answer:
@@ -67,16 +66,13 @@ class SqsCall:
 
     @property
     def in_json(self) -> bool:
-        """Whether results may be given as text in JSON."""
         return self.wire.has_text
 
     def answer_text(self, text: bytes) -> Response:
-        """The answer with a result in JSON."""
         assert self.wire.has_text, "text is made only for that protocol"
         return answer_text(text, self.request_id)
 
     def queue(self) -> SqsQueue:
-        """The queue that the request is about."""
         return self.account.queues.of_url(required(self.parameters, "QueueUrl"))
 
     def url(self, queue: SqsQueue) -> str:
@@ -99,7 +95,6 @@ def batch_entries(call: SqsCall) -> list[Parameters]:
 
 
 def _refuse_entries(given: list[Any]) -> None:
-    """Say what is wrong with entries."""
     seen = set()
     for entry in given:
         if not isinstance(entry, dict):

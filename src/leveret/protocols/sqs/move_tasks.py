@@ -119,11 +119,9 @@ class MoveTasks:
         return task
 
     def of(self, source: str) -> Iterator[MoveTask]:
-        """The tasks of a queue, the newest first."""
         return (task for task in reversed(self._tasks.values()) if task.source == source)
 
     def find(self, handle: str) -> MoveTask:
-        """The task that a handle names."""
         task = self._tasks.get(task_of(handle)[0])
         if task is None or task.status not in ACTIVE:
             raise SqsError("ResourceNotFound", "Task does not exist.")
@@ -165,7 +163,6 @@ class MoveTasks:
         self._runtime.core.define(Kind.MOVE_TASK, row)
 
     def _forget(self, source: str) -> None:
-        """Keep no more than the newest tasks of a queue."""
         for task in list(self.of(source))[KEPT_PER_SOURCE:]:
             del self._tasks[task.name]
             self._runtime.core.undefine(Kind.MOVE_TASK, {"name": task.name})

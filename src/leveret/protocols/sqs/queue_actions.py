@@ -253,7 +253,6 @@ def _page(call: SqsCall, found: Iterator[SqsQueue], key: str) -> dict[str, Any]:
 
 
 def _read_token(token: str) -> str:
-    """The last name of the page before."""
     try:
         return b64decode(token, altchars=b"-_", validate=True).decode()
     except (Base64Error, ValueError):

@@ -82,7 +82,6 @@ def check_allow_policy(value: str) -> None:
 
 
 def _are_sources(value: Any) -> bool:
-    """Whether it is a list of ARNs."""
     return isinstance(value, list) and 1 <= len(value) <= SOURCES_MAX and all(isinstance(each, str) for each in value)
 
 
@@ -109,19 +108,16 @@ class SqsQueue:
 
     @property
     def kept(self) -> dict[str, str]:
-        """The attributes that the core does not know."""
         kept: dict[str, str] = self.details["attributes"]
         return kept
 
     @property
     def tags(self) -> dict[str, str]:
-        """Its tags."""
         tags: dict[str, str] = self.details["tags"]
         return tags
 
     @property
     def attributes(self) -> dict[str, str]:
-        """All attributes that can be set."""
         policy = self.core.policy
         found = {**defaults(self.fifo), **core_attributes(policy, self.fifo), **self.kept}
         if self.fifo:
@@ -191,7 +187,6 @@ class Queues:
         return self._known.get(core.id) or self._learn(core)
 
     def get(self, name: str) -> SqsQueue:
-        """The queue of that name."""
         found = self.find(name)
         if found is None:
             raise SqsError("QueueDoesNotExist")
@@ -227,7 +222,6 @@ class Queues:
     # Changes, under the lock
 
     def create(self, name: str, attributes: dict[str, str], tags: dict[str, str]) -> SqsQueue:
-        """A new queue."""
         groups = "fifo-batch" if name.endswith(FIFO_SUFFIX) else "fair"
         arguments = {"x-message-groups": groups, **core_arguments(attributes)}
         self._core.declare_queue(self._settings.vhost, name, arguments)
@@ -258,7 +252,6 @@ class Queues:
         self._version += 1
 
     def delete(self, queue: SqsQueue) -> None:
-        """Delete a queue with everything in it."""
         self._core.delete_queue(queue.core)
         self._known.pop(queue.core.id, None)
         self.reconnect(queue.name)
@@ -270,7 +263,6 @@ class Queues:
     # Dead letters
 
     def redrive_policy(self, queue: SqsQueue) -> RedrivePolicy | None:
-        """Where the dead letters of a queue go."""
         return self._read(queue.attributes)
 
     def _read(self, attributes: dict[str, str]) -> RedrivePolicy | None:

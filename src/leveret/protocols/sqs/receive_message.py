@@ -138,7 +138,6 @@ def _take(
     wait_s: int,
     lease_s: int | None,
 ) -> Answer:
-    """Take messages now, or when there are some."""
     user = call.caller.user
     taken = call.account.async_broker.receive(
         queue.handle, _as_they_are, count, wait_s=wait_s, lease_s=lease_s, consumer=user, user=user
@@ -191,7 +190,6 @@ def _add(told: dict[str, Any], account: Account, queue: SqsQueue, message: Messa
 
 
 def _is_text(data: bytes) -> bool:
-    """Whether a body can be told as it is."""
     try:
         return not is_forbidden(data.decode())
     except UnicodeDecodeError:
@@ -231,6 +229,5 @@ def _trace(headers: dict[str, Any]) -> str | None:
 
 
 def _died_in(properties: Properties) -> str | None:
-    """The queue that a dead letter came from."""
     name = (properties.headers or {}).get("x-last-death-queue")
     return name if isinstance(name, str) else None

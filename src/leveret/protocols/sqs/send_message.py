@@ -55,7 +55,6 @@ class MessageDraft(NamedTuple):
     """Whether it is nothing but a body."""
 
     def answer(self, message_id: str, sequence: str | None) -> dict[str, str]:
-        """What SendMessage gives."""
         told = {"MessageId": message_id, "MD5OfMessageBody": self.body_md5}
         if self.attributes_md5 is not None:
             told["MD5OfMessageAttributes"] = self.attributes_md5
@@ -105,7 +104,6 @@ def draft(queue: SqsQueue, given: Parameters, sender: str | None, traced: Values
 
 
 def _body(given: Parameters) -> bytes:
-    """The body of a message, checked."""
     body: str | None = given.get("MessageBody")
     if not body:
         raise SqsError("MissingParameter", name="MessageBody")
@@ -126,7 +124,6 @@ def _check_size(queue: SqsQueue, size_bytes: int) -> None:
 
 
 def _plain(queue: SqsQueue, data: bytes, sender: str | None) -> MessageDraft:
-    """A message that is nothing but a body."""
     _check_size(queue, len(data))
     prepared = PreparedMessage(plain_properties(sender), data, 0, None, None, 0, None)
     return MessageDraft(prepared, len(data), md5_of(data), None, None, plain=True)
@@ -150,7 +147,6 @@ def _trace(given: dict[str, Any]) -> Values:
 
 
 def _name(given: Parameters, name: str) -> str | None:
-    """A group or de-duplication id."""
     value: str | None = given.get(name)
     if value is not None and not _NAME.fullmatch(value):
         raise invalid(
@@ -253,7 +249,6 @@ def _plain_parts(sender: str | None) -> tuple[Properties, bytes]:
 def _properties(
     values: Values, trace: Values, group: str | None, dedup_id: str | None, sender: str | None
 ) -> Properties:
-    """The properties and headers of a message."""
     if not (values or trace or group or dedup_id):
         return plain_properties(sender)
     headers: dict[str, Any] = {}
@@ -391,7 +386,6 @@ def _outcomes(
     numbers: list[int],
     refused: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    """What became of each entry."""
     successful = []
     for (entry, one), seq in zip(good, numbers, strict=True):
         try:

@@ -157,7 +157,6 @@ class Service:
         return self.perform(call)
 
     def perform(self, call: SqsCall) -> Answer:
-        """Do what a call asks for."""
         action = call.action
         function = QUEUE_ACTIONS.get(action)
         if function is not None:

@@ -61,7 +61,6 @@ class Settings:
 
     @property
     def other_regions(self) -> tuple[str, ...]:
-        """The regions beside the default one."""
         named = dict.fromkeys(each.strip() for each in (self.regions or "").split(","))
         return tuple(each for each in named if each and each != self.region)
 
@@ -70,15 +69,12 @@ class Settings:
         return replace(self, region=region, vhost=region, regions=None)
 
     def arn(self, queue: str) -> str:
-        """The name of a queue in all of AWS."""
         return f"arn:aws:sqs:{self.region}:{self.account}:{queue}"
 
     def user_arn(self, user: str) -> str:
-        """The name of a user."""
         return f"arn:aws:iam::{self.account}:user/{user}"
 
     def queue_of(self, arn: str) -> str | None:
-        """The queue that an ARN of this account names."""
         start = self.arn("")
         return arn[len(start) :] if arn.startswith(start) and len(arn) > len(start) else None
 

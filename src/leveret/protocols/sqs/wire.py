@@ -227,7 +227,6 @@ def _valid(text: str) -> str:
 
 
 def _tree(fields: dict[str, str]) -> dict[str, Any]:
-    """Names with dots as nested dictionaries."""
     tree: dict[str, Any] = {}
     for name, value in fields.items():
         *path, last = name.split(".", DEPTH_MAX)
@@ -251,7 +250,6 @@ def _members(node: Any) -> Iterator[dict[str, Any]]:
 
 
 def _numbered(node: Any) -> Iterator[tuple[int, Any]]:
-    """The members of a list with their numbers."""
     for number, value in node.items() if isinstance(node, dict) else ():
         if not (number.isascii() and number.isdigit() and len(number) < DEPTH_MAX):
             raise SqsError("Serialization", "members of lists are numbered from 1")
@@ -289,7 +287,6 @@ def _scalar(name: str, value: str) -> Any:
 
 
 def _xml(action: str, structure: dict[str, Any]) -> Iterator[str]:
-    """The elements of a structure."""
     for name, value in structure.items():
         kind = Sequence(f"{action}ResultEntry") if name == "Successful" else OUTPUTS.get(name)
         if kind is None:
@@ -305,7 +302,6 @@ def _xml(action: str, structure: dict[str, Any]) -> Iterator[str]:
 
 
 def _value(action: str, value: Any) -> str:
-    """What stands in an element."""
     if isinstance(value, dict):
         return "".join(_xml(action, value))
     if isinstance(value, bool):

@@ -91,7 +91,6 @@ class Ldap:
         return AuthenticatedLogin(identity)
 
     def close(self) -> None:
-        """Close connections."""
         self._directory.close()
 
     def _current_mapping(self) -> GroupMapping:
@@ -158,7 +157,6 @@ class GroupGrant:
     permissions: tuple[tuple[str, str, str, str], ...]
 
     def has(self, groups: Collection[Parts], base: Parts | None) -> bool:
-        """Whether it is one of the groups of a user."""
         if self.name == EVERY_USER:
             return True
         if self.dn is not None:
@@ -209,7 +207,6 @@ class GroupMapping:
 
 
 def _groups(table: object) -> Iterator[GroupGrant]:
-    """The groups of a parsed file."""
     listed = table.get("group") if isinstance(table, dict) and set(table) == {"group"} else None
     if not isinstance(listed, list) or not listed:
         raise InvalidArgument("it has a list of tables called group, and nothing else")

@@ -229,7 +229,6 @@ class LdapConnection:
             raise Unavailable(str(error) or "it took too long") from None
 
     def _answers(self) -> Iterator[LdapMessage]:
-        """What the server answers to the last operation."""
         while True:
             message = _decoded(wire.message_of, self._receive())
             if message.id != self._last_id:  # 0: it tells why it is about to close the connection
@@ -237,7 +236,6 @@ class LdapConnection:
             yield message
 
     def _receive(self) -> bytes:
-        """The body of the next message."""
         while (found := _decoded(wire.body_size, self._read[: wire.HEADER_BYTES_MAX])) is None:
             self._fill()
         begin, size = found

@@ -89,7 +89,6 @@ class LdapDirectory:
         return self._servers.ask(lambda connection: self._log_in(connection, name, password))
 
     def close(self) -> None:
-        """Close connections that wait for their next use."""
         self._servers.close()
 
     def _log_in(self, connection: LdapConnection, name: str, password: bytes) -> DirectoryUser:
@@ -115,7 +114,6 @@ class LdapDirectory:
             raise Misconfigured(f"the directory refuses ldap_bind_dn: {result}")
 
     def _dn(self, connection: LdapConnection, name: str) -> str:
-        """The name of the entry of a user."""
         rules = self._rules
         if rules.user_dn is not None:
             return rules.user_dn.replace(BY_NAME, escaped(name))
@@ -153,7 +151,6 @@ class LdapDirectory:
         return groups
 
     def _outer(self, connection: LdapConnection, group: str) -> Iterator[str]:
-        """The groups that a group is in."""
         base, sought = self._rules.group_base, self._rules.group_filter
         assert base is not None, "groups of groups are below it"
         assert sought is not None, "it goes with the base"

@@ -75,7 +75,6 @@ def _parsed_set(text: str, at: int, variables: frozenset[str], depth: int) -> tu
 
 
 def _item(text: str, found: re.Match[str], variables: frozenset[str]) -> Encoded:
-    """A comparison of one attribute."""
     attribute, names, rule, comparison, value = found.groups()
     if comparison == ":=":
         return _extensible(text, found, _value(text, found.start(5), value, variables))

@@ -115,14 +115,12 @@ class LdapServers:
         return None
 
     def close_idle(self, state: _State) -> None:
-        """Close the connections to a server that wait."""
         with self._mutex:
             idle, state.idle = state.idle, []
         for _, connection in idle:
             connection.close()
 
     def close(self) -> None:
-        """Close all connections that wait."""
         for state in self._servers.values():
             self.close_idle(state)
 

@@ -90,7 +90,6 @@ def rollback(channel: Channel, method: TxRollback) -> None:
 
 
 def _transaction(channel: Channel) -> Transaction:
-    """The transaction of a channel that has one."""
     if channel.transaction is None:
         raise ProtocolError(Reply.PRECONDITION_FAILED, "channel is not transactional")
     return channel.transaction
