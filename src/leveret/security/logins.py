@@ -23,6 +23,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -57,20 +58,16 @@ class TooManyLogins(TooMany):
     """Too many login attempts are undecided."""
 
 
+@dataclass(slots=True, eq=False)
 class LoginAttempt:
-    """One login attempt that waits, runs or is done."""
+    """One login attempt that waits, runs or is done, of a line."""
 
-    __slots__ = ("_logins", "decide", "done", "line", "now_ms")
-
-    def __init__(
-        self, logins: Logins, line: Line, now_ms: int, decide: Callable[[], Any], done: Callable[[Any], None]
-    ) -> None:
-        """Of a line; `done` is called in the thread that decided, with the result or with the exception."""
-        self._logins = logins
-        self.line = line
-        self.now_ms = now_ms
-        self.decide = decide
-        self.done = done
+    _logins: Logins
+    line: Line
+    now_ms: int
+    decide: Callable[[], Any]
+    done: Callable[[Any], None]
+    """Called in the thread that decided, with the result or with the exception."""
 
     def cancel(self) -> None:
         """Leave the line; an attempt that is being decided goes on, and its caller ignores the result."""

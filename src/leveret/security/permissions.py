@@ -7,7 +7,7 @@ Whatever refuses wins: a key that is allowed does not help where the exchange is
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, fields
 from typing import Any, Literal, NamedTuple
 
 from leveret.core.errors import AccessRefused, NotFound, TooMany
@@ -37,7 +37,32 @@ class Resource(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Permission:
+class _Patterns:
+    """What permissions on names and on keys share: a pattern for each access."""
+
+    problem: str | None = field(default=None, init=False, repr=False, compare=False)
+    """Why a stored pattern cannot be used: it allows nothing."""
+    _used: Mapping[str, str | None] = field(init=False, repr=False, compare=False)
+
+    def _keep(self, used: Mapping[str, tuple[str | None, str | None]]) -> None:
+        object.__setattr__(self, "_used", {access: text for access, (text, _) in used.items()})
+        object.__setattr__(self, "problem", next((each for _, each in used.values() if each is not None), None))
+
+    def allows(self, access: Access, name: str) -> bool:
+        """Whether the pattern for this access matches the name, or the key."""
+        text = self._used[access]
+        return text is not None and pattern(text).matches(name)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+
+    def shown(self) -> dict[str, Any]:
+        """The definition for operators, with its problem if it has one."""
+        return self.to_dict() | ({} if self.problem is None else {"problem": self.problem})
+
+
+@dataclass(frozen=True, slots=True)
+class Permission(_Patterns):
     """What a user may do in a virtual host."""
 
     user: str
@@ -46,30 +71,16 @@ class Permission:
     write: str = ""
     read: str = ""
     stored: InitVar[bool] = False
-    problem: str | None = field(default=None, init=False, repr=False, compare=False)
-    """Why a stored pattern cannot be used: it allows nothing."""
-    _patterns: Mapping[str, str | None] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self, stored: bool) -> None:
         _check_owner(self.user, self.vhost)
         given = {"configure": self.configure, "write": self.write, "read": self.read}
-        _keep(self, {access: _used(text, stored) for access, text in given.items()})
-
-    def allows(self, access: Access, name: str) -> bool:
-        text = self._patterns[access]
-        return text is not None and pattern(text).matches(name)
+        self._keep({access: _usable(text, stored) for access, text in given.items()})
 
     @property
     def configures(self) -> bool:
         """Whether there may be a name that the user may configure."""
         return self.configure not in _NOTHING
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("user", "vhost", "configure", "write", "read")}
-
-    def shown(self) -> dict[str, Any]:
-        """The definition for operators, with its problem if it has one."""
-        return self.to_dict() | ({} if self.problem is None else {"problem": self.problem})
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "Permission":
@@ -78,7 +89,7 @@ class Permission:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicPermission:
+class TopicPermission(_Patterns):
     """Which keys a user may publish to a topic exchange (write) and bind with (read)."""
 
     user: str
@@ -87,26 +98,12 @@ class TopicPermission:
     write: str = ""
     read: str = ""
     stored: InitVar[bool] = False
-    problem: str | None = field(default=None, init=False, repr=False, compare=False)
-    """Why a stored pattern cannot be used: it allows nothing."""
-    _patterns: Mapping[str, str | None] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self, stored: bool) -> None:
         _check_owner(self.user, self.vhost)
         check_name("exchange", self.exchange)
         given = {"write": self.write, "read": self.read}
-        _keep(self, {access: self._expanded(text, stored) for access, text in given.items()})
-
-    def allows(self, access: Literal["write", "read"], key: str) -> bool:
-        text = self._patterns[access]
-        return text is not None and pattern(text).matches(key)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("user", "vhost", "exchange", "write", "read")}
-
-    def shown(self) -> dict[str, Any]:
-        """The definition for operators, with its problem if it has one."""
-        return self.to_dict() | ({} if self.problem is None else {"problem": self.problem})
+        self._keep({access: self._expanded(text, stored) for access, text in given.items()})
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "TopicPermission":
@@ -119,7 +116,7 @@ class TopicPermission:
             check_length("the pattern of a permission", text, PATTERN_CHARS_MAX)
         values = {"username": escape(self.user), "vhost": escape(self.vhost)}
         expanded = _VARIABLE.sub(lambda match: values[match[1]] if match[1] else match[0], text)
-        return _used(expanded, stored, EXPANDED_CHARS_MAX)
+        return _usable(expanded, stored, EXPANDED_CHARS_MAX)
 
 
 class Permissions:
@@ -190,12 +187,6 @@ class Permissions:
             raise AccessRefused(f"{access} access to topic '{key}' in {what} refused for user '{user}'")
 
 
-def _keep(permission: Permission | TopicPermission, used: Mapping[str, tuple[str | None, str | None]]) -> None:
-    """Set what is known about the patterns of a permission."""
-    object.__setattr__(permission, "_patterns", {access: text for access, (text, _) in used.items()})
-    object.__setattr__(permission, "problem", next((each for _, each in used.values() if each is not None), None))
-
-
 def _check_owner(user: str, vhost: str) -> None:
     """Refuse names of users that do not exist."""
     check_name("user", user)
@@ -207,7 +198,7 @@ def _check_room(known: bool, count: int) -> None:
         raise TooMany(f"there are {PERMISSIONS_MAX} permissions, which is the limit: remove some")
 
 
-def _used(pattern_text: str, stored: bool, chars_max: int = PATTERN_CHARS_MAX) -> tuple[str | None, str | None]:
+def _usable(pattern_text: str, stored: bool, chars_max: int = PATTERN_CHARS_MAX) -> tuple[str | None, str | None]:
     """The pattern that names are searched for, None if it matches nothing; and why a stored one cannot be used."""
     if not stored:
         checked("the pattern of a permission", pattern_text, chars_max)

@@ -9,6 +9,7 @@ once, and not traced itself. One that cannot be published does not hold up the m
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from leveret.core.deadletter import all_keys
@@ -25,22 +26,7 @@ from leveret.observability.logs import Log
 if TYPE_CHECKING:
     from leveret.protocols.amqp.channel import Channel
 
-FIELDS = (
-    "content_type",
-    "content_encoding",
-    "headers",
-    "delivery_mode",
-    "priority",
-    "correlation_id",
-    "reply_to",
-    "expiration",
-    "message_id",
-    "timestamp",
-    "type",
-    "user_id",
-    "app_id",
-    "cluster_id",
-)
+FIELDS = tuple(each.name for each in fields(Properties))
 INT_MAX = 2**31 - 1
 LOST = Log("amqp").limited("message could not be traced")
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
@@ -26,18 +27,14 @@ OUTPUT_BYTES_HIGH = 262_144  # of answers that the client has not read, before n
 SMALL_BYTES_MAX = 65_536  # of answers that may wait for the end of the turn
 
 
+@dataclass(slots=True, eq=False)
 class Response:
     """An answer with its body at hand. HEAD, keep-alive, Date and Content-Length are the connection's business."""
 
-    __slots__ = ("body", "content_type", "headers", "status")
-
-    def __init__(
-        self, status: int = 200, body: bytes = b"", content_type: str | None = None, headers: Headers = ()
-    ) -> None:
-        self.status = status
-        self.body = body
-        self.content_type = content_type
-        self.headers = headers
+    status: int = 200
+    body: bytes = b""
+    content_type: str | None = None
+    headers: Headers = ()
 
 
 class Admitted(Response):
@@ -51,28 +48,18 @@ class Admitted(Response):
         self.body_bytes_max = body_bytes_max
 
 
+@dataclass(slots=True, eq=False)
 class Streamed:
     """An answer whose body comes in parts, for what is too large to be in memory at once.
 
     `length` is the number of bytes if it is known. The parts are asked for as fast as the client reads them.
     """
 
-    __slots__ = ("content_type", "headers", "length", "parts", "status")
-
-    def __init__(
-        self,
-        parts: AsyncGenerator[bytes, None],
-        content_type: str | None = None,
-        headers: Headers = (),
-        *,
-        status: int = 200,
-        length: int | None = None,
-    ) -> None:
-        self.status = status
-        self.parts = parts
-        self.content_type = content_type
-        self.headers = headers
-        self.length = length
+    parts: AsyncGenerator[bytes, None]
+    content_type: str | None = None
+    headers: Headers = ()
+    status: int = field(default=200, kw_only=True)
+    length: int | None = field(default=None, kw_only=True)
 
 
 def json_response(value: Any, status: int = 200, headers: Headers = (), content_type: str = JSON) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
@@ -34,28 +35,17 @@ class SqsCaller(NamedTuple):
     tls: bool
 
 
+@dataclass(slots=True, eq=False)
 class SqsCall:
     """An action with its parameters."""
 
-    __slots__ = ("account", "action", "caller", "parameters", "request", "request_id", "wire")
-
-    def __init__(
-        self,
-        account: Account,
-        wire: Wire,
-        request_id: str,
-        action: str,
-        parameters: Parameters,
-        caller: SqsCaller,
-        request: Request,
-    ) -> None:
-        self.account = account
-        self.wire = wire
-        self.request_id = request_id
-        self.action = action
-        self.parameters = parameters
-        self.caller = caller
-        self.request = request
+    account: Account
+    wire: Wire
+    request_id: str
+    action: str
+    parameters: Parameters
+    caller: SqsCaller
+    request: Request
 
     def answer(self, result: dict[str, Any] | None = None) -> Response:
         return self.wire.encode(self.action, result, self.request_id)

@@ -14,41 +14,17 @@ Parameters = dict[str, Any]
 FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What neither a message nor an XML document may have in it."""
 
-TYPES: dict[str, type] = {
-    "ActionName": str,
-    "Actions": list,
-    "AWSAccountIds": list,
-    "AttributeNames": list,
-    "Attributes": dict,
-    "DelaySeconds": int,
-    "DestinationArn": str,
-    "Entries": list,
-    "Label": str,
-    "MaxNumberOfMessages": int,
-    "MaxNumberOfMessagesPerSecond": int,
-    "MaxResults": int,
-    "MessageAttributeNames": list,
-    "MessageAttributes": dict,
-    "MessageBody": str,
-    "MessageDeduplicationId": str,
-    "MessageGroupId": str,
-    "MessageSystemAttributeNames": list,
-    "MessageSystemAttributes": dict,
-    "NextToken": str,
-    "QueueName": str,
-    "QueueNamePrefix": str,
-    "QueueOwnerAWSAccountId": str,
-    "QueueUrl": str,
-    "ReceiptHandle": str,
-    "ReceiveRequestAttemptId": str,
-    "SourceArn": str,
-    "TagKeys": list,
-    "Tags": dict,
-    "TaskHandle": str,
-    "VisibilityTimeout": int,
-    "WaitTimeSeconds": int,
-    "tags": dict,
+_BY_TYPE: dict[type, str] = {
+    str: (
+        "ActionName DestinationArn Label MessageBody MessageDeduplicationId MessageGroupId NextToken "
+        "QueueName QueueNamePrefix QueueOwnerAWSAccountId QueueUrl ReceiptHandle ReceiveRequestAttemptId "
+        "SourceArn TaskHandle"
+    ),
+    int: "DelaySeconds MaxNumberOfMessages MaxNumberOfMessagesPerSecond MaxResults VisibilityTimeout WaitTimeSeconds",
+    list: "Actions AWSAccountIds AttributeNames Entries MessageAttributeNames MessageSystemAttributeNames TagKeys",
+    dict: "Attributes MessageAttributes MessageSystemAttributes Tags tags",
 }
+TYPES: dict[str, type] = {name: kind for kind, names in _BY_TYPE.items() for name in names.split()}
 ENTRY_ID_CHARS_MAX = 80
 WORDS = {str: "String", int: "Integer", list: "List", dict: "Map"}
 
