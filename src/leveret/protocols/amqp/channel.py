@@ -20,20 +20,11 @@ from leveret.core.routing import walk
 from leveret.core.streams import StreamCursor
 from leveret.core.topology import TRACE_EXCHANGE, Vhost
 from leveret.operations.registry import rule_of
-from leveret.protocols.amqp import firehose
+from leveret.protocols.amqp import firehose, methods
 from leveret.protocols.amqp.bodies import delivered_header, tried
 from leveret.protocols.amqp.changes import told_of
 from leveret.protocols.amqp.codec import encode
 from leveret.protocols.amqp.handlers import basic, channel, exchange, queue
-from leveret.protocols.amqp.methods import (
-    BasicCancel,
-    BasicGetEmpty,
-    ChannelClose,
-    ChannelCloseOk,
-    Method,
-    QueueDeclare,
-    QueueDeclareOk,
-)
 from leveret.protocols.amqp.names import REPLY_TO, stripped
 from leveret.protocols.amqp.publishing import Publish
 from leveret.protocols.amqp.replies import ProtocolError, Reply, refusal
@@ -48,7 +39,7 @@ if TYPE_CHECKING:
     from leveret.protocols.amqp.connection import AmqpConnection
     from leveret.protocols.amqp.subscriber import Subscriber
 
-Handlers = dict[type[Method], Callable[[Any, Any], None]]  # of a channel and a method
+Handlers = dict[type[methods.Method], Callable[[Any, Any], None]]  # of a channel and a method
 HANDLERS: Handlers = {**basic.HANDLERS, **channel.HANDLERS, **exchange.HANDLERS, **queue.HANDLERS}
 PUBLISH_IDS = (60, 40)
 CONSUME_IDS = (60, 20)
@@ -75,33 +66,33 @@ class Channel(ChannelTraffic):
         self.consumer_prefetch = 0
         self.transaction: Transaction | None = None
         self.reply_consumer: ReplyConsumer | None = None
-        self._cancels: list[BasicCancel] | None = None
+        self._cancels: list[methods.BasicCancel] | None = None
 
     # Methods
 
-    def command(self, method: Method) -> None:
-        if self.deaf and not isinstance(method, ChannelClose | ChannelCloseOk):
+    def command(self, method: methods.Method) -> None:
+        if self.deaf and not isinstance(method, methods.ChannelClose | methods.ChannelCloseOk):
             return
         handler = self.handlers.get(type(method))
         if handler is None:
             raise ProtocolError(Reply.COMMAND_INVALID, "unimplemented method")
         handler(self, method)
 
-    def say(self, method: Method) -> None:
+    def say(self, method: methods.Method) -> None:
         self.connection.say(method, self.number)
 
-    def say_content(self, method: Method, content: bytes, header_len: int) -> None:
+    def say_content(self, method: methods.Method, content: bytes, header_len: int) -> None:
         self.outlet.content(self.number, encode(method), content, header_len)
         self.outlet.note()
 
-    def answer(self, nowait: bool, method: Method, *, durable: bool = False) -> None:
+    def answer(self, nowait: bool, method: methods.Method, *, durable: bool = False) -> None:
         """Write an answer, if one is wanted; a durable one when all that was done so far is on disk."""
         if durable and not nowait:
             self.hub.answer_when_durable(self.connection, lambda: self._answer_late(method))
         elif not nowait:
             self.say(method)
 
-    def _answer_late(self, method: Method) -> None:
+    def _answer_late(self, method: methods.Method) -> None:
         """Write an answer, unless the channel was closed meanwhile."""
         if self.connection.channels.get(self.number) is self and not self.deaf:
             self.say(method)
@@ -135,7 +126,7 @@ class Channel(ChannelTraffic):
                     self.fail(refusal(error), *CONSUME_IDS)
                     return
                 self.remove_consumer(subscriber.tag)
-                self.say(BasicCancel(subscriber.tag, nowait=True))
+                self.say(methods.BasicCancel(subscriber.tag, nowait=True))
 
     def topic_key(self, exchange: str, key: str) -> str | None:
         """The key, if the exchange is one whose keys have permissions of their own."""
@@ -157,10 +148,10 @@ class Channel(ChannelTraffic):
             self.core.check_owner(found, self.connection.owner)
         return found
 
-    def declared(self, method: QueueDeclare, queue: Queue) -> None:
+    def declared(self, method: methods.QueueDeclare, queue: Queue) -> None:
         """Say what is in a queue that was declared, and remember its name."""
         self.last_queue = queue.name
-        answer = QueueDeclareOk(queue.name, queue.depth, len(queue.consumers or ()))
+        answer = methods.QueueDeclareOk(queue.name, queue.depth, len(queue.consumers or ()))
         self.answer(method.nowait, answer, durable=queue.durable and not method.passive)
 
     def change(self, change: Change[T], then: Callable[[T], None]) -> None:
@@ -290,7 +281,7 @@ class Channel(ChannelTraffic):
         """What basic.get asked for, if the client still wants it; the message may be another one by now."""
         self.connection.let_go(Hold.BODY)
         if not self.deaf and (source.deleted or not self.get(source, no_ack)):
-            self.say(BasicGetEmpty())
+            self.say(methods.BasicGetEmpty())
 
     def fetch_for(self, subscriber: Subscriber, held: Held) -> None:
         """Fetch the body of a message, then push to a consumer again."""
@@ -357,16 +348,16 @@ class Channel(ChannelTraffic):
         if isinstance(subscriber, StreamSubscriber):
             subscriber.close()
         if self.connection.client_capabilities.get("consumer_cancel_notify") is True:
-            cancel = BasicCancel(subscriber.tag, nowait=True)
+            cancel = methods.BasicCancel(subscriber.tag, nowait=True)
             if self._cancels is None:
                 self.say(cancel)
             else:
                 self._cancels.append(cancel)
 
     @contextmanager
-    def cancels(self) -> Iterator[list[BasicCancel]]:
+    def cancels(self) -> Iterator[list[methods.BasicCancel]]:
         """Collect what consumers of this channel are to be told of in this block, in place of telling them."""
-        collected: list[BasicCancel] = []
+        collected: list[methods.BasicCancel] = []
         self._cancels = collected
         try:
             yield collected
@@ -380,7 +371,7 @@ class Channel(ChannelTraffic):
         if self.deaf:
             return
         self.release()
-        self.say(ChannelClose(refused.code, refused.text, class_id, method_id))
+        self.say(methods.ChannelClose(refused.code, refused.text, class_id, method_id))
 
     def release(self) -> None:
         """Hear nothing more, stop consuming, and give back what was not settled."""

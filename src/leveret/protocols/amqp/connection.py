@@ -17,23 +17,12 @@ from leveret.core.names import consumer_name
 from leveret.core.switch import Switch
 from leveret.core.topology import Vhost
 from leveret.observability.logs import Log
-from leveret.protocols.amqp import watch
+from leveret.protocols.amqp import methods, watch
 from leveret.protocols.amqp.channel import Channel
 from leveret.protocols.amqp.codec import decode, encode
 from leveret.protocols.amqp.frames import METHOD, PROTOCOL_HEADER, FrameReader, accepts
 from leveret.protocols.amqp.handlers import connection as control
 from leveret.protocols.amqp.handshake import LOCALES, mechanisms
-from leveret.protocols.amqp.methods import (
-    ChannelClose,
-    ChannelCloseOk,
-    ChannelOpen,
-    ChannelOpenOk,
-    ConnectionBlocked,
-    ConnectionClose,
-    ConnectionStart,
-    ConnectionUnblocked,
-    Method,
-)
 from leveret.protocols.amqp.replies import ProtocolError, Reply, refusal
 from leveret.protocols.amqp.session import FrameSession
 from leveret.protocols.amqp.state import HANDSHAKE, UNKNOWN, ConnectionState, Hold, Owned
@@ -48,7 +37,7 @@ if TYPE_CHECKING:
 UNKNOWN_BYTES_MAX = 65_536
 # Names of consumers stay in the journal for ever: without an end to them a client fills it with one.
 NO_ROOM = "low on disk"  # the journal says so before the alarm does
-CLOSING_METHODS = frozenset(encode(method)[:4] for method in (ChannelClose(), ChannelCloseOk()))
+CLOSING_METHODS = frozenset(encode(method)[:4] for method in (methods.ChannelClose(), methods.ChannelCloseOk()))
 
 LOG = Log("amqp")
 STRANGER_FAILED = LOG.limited("connection failed")
@@ -80,7 +69,7 @@ class RefusedLogin(NamedTuple):
     """A login that was refused; the client hears of it when its time has come."""
 
     due_ms: int
-    close: ConnectionClose | None
+    close: methods.ConnectionClose | None
 
 
 class AmqpConnection(FrameSession):
@@ -157,7 +146,7 @@ class AmqpConnection(FrameSession):
         if self.socket is not None:
             self.socket.abort()
 
-    def say(self, method: Method, number: int = 0) -> None:
+    def say(self, method: methods.Method, number: int = 0) -> None:
         self.outlet.method(number, encode(method))
         self.outlet.note()
 
@@ -171,7 +160,7 @@ class AmqpConnection(FrameSession):
             self.finish()
             return False
         names = mechanisms(self.peer.certificate_name is not None)
-        self.say(ConnectionStart(0, 9, self.hub.server_properties, " ".join(names).encode(), LOCALES))
+        self.say(methods.ConnectionStart(0, 9, self.hub.server_properties, " ".join(names).encode(), LOCALES))
         self.state = ConnectionState.STARTING
         return True
 
@@ -196,7 +185,7 @@ class AmqpConnection(FrameSession):
             self._answer_closing(self.channels[number], kind, payload)
         elif kind != METHOD:
             raise ProtocolError(Reply.UNEXPECTED_FRAME, "expected method frame, got non method frame instead")
-        elif isinstance(decode(payload), ChannelOpen):
+        elif isinstance(decode(payload), methods.ChannelOpen):
             self._open_channel(number)
         else:
             raise ProtocolError(Reply.CHANNEL_ERROR, "expected 'channel.open'")
@@ -208,7 +197,7 @@ class AmqpConnection(FrameSession):
 
     def on_method(self, number: int, payload: bytes) -> None:
         method = decode(payload)
-        if isinstance(method, ChannelOpen):
+        if isinstance(method, methods.ChannelOpen):
             raise ProtocolError(Reply.CHANNEL_ERROR, "second 'channel.open' seen")
         self.channels[number].command(method)
 
@@ -217,7 +206,7 @@ class AmqpConnection(FrameSession):
         channel = self.new_channel(number)
         self.channels[number] = channel
         self.hub.opened["channel"] += 1
-        channel.say(ChannelOpenOk())
+        channel.say(methods.ChannelOpenOk())
 
     def check_channel(self) -> None:
         """Refuse one channel too many; as in RabbitMQ, channel_max limits how many there are, not their numbers."""
@@ -311,7 +300,7 @@ class AmqpConnection(FrameSession):
 
     def _tell_blocked(self, blocked: bool) -> None:
         if self.client_capabilities.get("connection.blocked") is True:
-            self.say(ConnectionBlocked(self.hub.alarm or NO_ROOM) if blocked else ConnectionUnblocked())
+            self.say(methods.ConnectionBlocked(self.hub.alarm or NO_ROOM) if blocked else methods.ConnectionUnblocked())
 
     # Logging in
 
@@ -348,7 +337,7 @@ class AmqpConnection(FrameSession):
             f"ACCESS_REFUSED - Login was refused using authentication mechanism {self.mechanism}. "
             "For details see the broker logfile."
         )
-        close = ConnectionClose(Reply.ACCESS_REFUSED, text) if told else None
+        close = methods.ConnectionClose(Reply.ACCESS_REFUSED, text) if told else None
         self.refusal = RefusedLogin(self.hub.core.now_ms + login.delay_ms, close)
         if login.delay_ms:
             self.hold(Hold.LOGIN)
@@ -416,16 +405,16 @@ class AmqpConnection(FrameSession):
             return
         LOG.warning("connection failed", **self.who, user=self.user_name, reason=refused.text)
         if self.state is not ConnectionState.CLOSING:
-            self._close(ConnectionClose(refused.code, refused.text, class_id, method_id))
+            self._close(methods.ConnectionClose(refused.code, refused.text, class_id, method_id))
 
     def ask_close(self, code: int, text: str) -> None:
         """End the connection because the server wants to."""
         if self.state in HANDSHAKE:
             self.finish()
         elif self.state is ConnectionState.RUNNING:
-            self._close(ConnectionClose(code, text))
+            self._close(methods.ConnectionClose(code, text))
 
-    def _close(self, close: ConnectionClose) -> None:
+    def _close(self, close: methods.ConnectionClose) -> None:
         """Say why, and wait for close-ok: whatever kept us from listening does not count any more."""
         self.release()
         for reason in tuple(self._holds):

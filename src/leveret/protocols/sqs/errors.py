@@ -12,12 +12,13 @@ from leveret.protocols.http.request import Refusal
 class Fault(NamedTuple):
     """One row: what clients see of a kind of refusal."""
 
-    shape: str
     code: str
     status: int = 400
     text: str = "{text}"
     query_text: str | None = None
     """Where the two protocols differ."""
+    shape: str | None = None
+    """The name in the JSON protocol; None: that of the kind."""
 
 
 SIMPLE = "AWS.SimpleQueueService."
@@ -29,102 +30,81 @@ BAD_CHARACTERS = (
 
 FAULTS: dict[str, Fault] = {
     "QueueDoesNotExist": Fault(
-        "QueueDoesNotExist",
         SIMPLE + "NonExistentQueue",
         400,
         "The specified queue does not exist.",
-        "The specified queue does not exist for this wsdl version.",
+        query_text="The specified queue does not exist for this wsdl version.",
     ),
     "QueueNameExists": Fault(
-        "QueueNameExists",
         "QueueAlreadyExists",
         400,
         "A queue already exists with the same name and a different value for attribute {name}",
     ),
     "QueueDeletedRecently": Fault(
-        "QueueDeletedRecently",
         SIMPLE + "QueueDeletedRecently",
         400,
         "You must wait 60 seconds after deleting a queue before you can create another with the same name.",
     ),
     "PurgeQueueInProgress": Fault(
-        "PurgeQueueInProgress",
-        SIMPLE + "PurgeQueueInProgress",
-        403,
-        "Only one PurgeQueue operation on {name} is allowed every 60 seconds.",
+        SIMPLE + "PurgeQueueInProgress", 403, "Only one PurgeQueue operation on {name} is allowed every 60 seconds."
     ),
-    "OverLimit": Fault("OverLimit", "OverLimit", 403),
-    "ResourceNotFound": Fault("ResourceNotFoundException", "ResourceNotFoundException", 404),
+    "OverLimit": Fault("OverLimit", 403),
+    "ResourceNotFound": Fault("ResourceNotFoundException", 404, shape="ResourceNotFoundException"),
     "EmptyBatchRequest": Fault(
-        "EmptyBatchRequest",
-        SIMPLE + "EmptyBatchRequest",
-        400,
-        "There should be at least one {entry} in the request.",
+        SIMPLE + "EmptyBatchRequest", 400, "There should be at least one {entry} in the request."
     ),
     "TooManyEntriesInBatchRequest": Fault(
-        "TooManyEntriesInBatchRequest",
         SIMPLE + "TooManyEntriesInBatchRequest",
         400,
         "Maximum number of entries per request are 10. You have sent {count}.",
     ),
-    "BatchEntryIdsNotDistinct": Fault(
-        "BatchEntryIdsNotDistinct", SIMPLE + "BatchEntryIdsNotDistinct", 400, "Id {id} repeated."
-    ),
+    "BatchEntryIdsNotDistinct": Fault(SIMPLE + "BatchEntryIdsNotDistinct", 400, "Id {id} repeated."),
     "BatchRequestTooLong": Fault(
-        "BatchRequestTooLong",
         SIMPLE + "BatchRequestTooLong",
         400,
         "Batch requests cannot be longer than {most} bytes. You have sent {size} bytes.",
     ),
     "InvalidBatchEntryId": Fault(
-        "InvalidBatchEntryId",
         SIMPLE + "InvalidBatchEntryId",
         400,
         "A batch entry id can only contain alphanumeric characters, hyphens and underscores. "
         "It can be at most 80 letters long.",
     ),
-    "MessageNotInflight": Fault("MessageNotInflight", SIMPLE + "MessageNotInflight"),
-    "UnsupportedOperation": Fault("UnsupportedOperation", SIMPLE + "UnsupportedOperation"),
-    "InvalidAttributeName": Fault("InvalidAttributeName", "InvalidAttributeName"),
-    "InvalidAttributeValue": Fault(
-        "InvalidAttributeValue", "InvalidAttributeValue", 400, "Invalid value for the parameter {name}.{text}"
-    ),
-    "InvalidMessageContents": Fault("InvalidMessageContents", "InvalidMessageContents"),
+    "MessageNotInflight": Fault(SIMPLE + "MessageNotInflight"),
+    "UnsupportedOperation": Fault(SIMPLE + "UnsupportedOperation"),
+    "InvalidAttributeName": Fault("InvalidAttributeName"),
+    "InvalidAttributeValue": Fault("InvalidAttributeValue", 400, "Invalid value for the parameter {name}.{text}"),
+    "InvalidMessageContents": Fault("InvalidMessageContents"),
     "ReceiptHandleIsInvalid": Fault(
-        "ReceiptHandleIsInvalid",
-        "ReceiptHandleIsInvalid",
-        400,
-        'The input receipt handle "{handle}" is not a valid receipt handle.',
+        "ReceiptHandleIsInvalid", 400, 'The input receipt handle "{handle}" is not a valid receipt handle.'
     ),
-    "InvalidParameterValue": Fault("InvalidParameterValueException", "InvalidParameterValue"),
+    "InvalidParameterValue": Fault("InvalidParameterValue", shape="InvalidParameterValueException"),
     "MissingParameter": Fault(
-        "MissingRequiredParameterException",
         "MissingParameter",
         400,
         "The request must contain the parameter {name}.",
+        shape="MissingRequiredParameterException",
     ),
-    "InvalidAction": Fault(
-        "InvalidAction", "InvalidAction", 400, "The action {action} is not valid for this endpoint."
-    ),
-    "UnknownOperation": Fault("UnknownOperationException", "UnknownOperationException", 404),
-    "Serialization": Fault("SerializationException", "MalformedInput"),
-    "RequestThrottled": Fault("RequestThrottled", "RequestThrottled", 403),
-    "MissingAuthenticationToken": Fault("MissingAuthenticationTokenException", "MissingAuthenticationToken", 403),
-    "IncompleteSignature": Fault("IncompleteSignatureException", "IncompleteSignature", 403),
-    "InvalidClientTokenId": Fault("UnrecognizedClientException", "InvalidClientTokenId", 403),
-    "SignatureDoesNotMatch": Fault("InvalidSignatureException", "SignatureDoesNotMatch", 403),
-    "RequestExpired": Fault("RequestExpiredException", "RequestExpired", 403),
+    "InvalidAction": Fault("InvalidAction", 400, "The action {action} is not valid for this endpoint."),
+    "UnknownOperation": Fault("UnknownOperationException", 404, shape="UnknownOperationException"),
+    "Serialization": Fault("MalformedInput", shape="SerializationException"),
+    "RequestThrottled": Fault("RequestThrottled", 403),
+    "MissingAuthenticationToken": Fault("MissingAuthenticationToken", 403, shape="MissingAuthenticationTokenException"),
+    "IncompleteSignature": Fault("IncompleteSignature", 403, shape="IncompleteSignatureException"),
+    "InvalidClientTokenId": Fault("InvalidClientTokenId", 403, shape="UnrecognizedClientException"),
+    "SignatureDoesNotMatch": Fault("SignatureDoesNotMatch", 403, shape="InvalidSignatureException"),
+    "RequestExpired": Fault("RequestExpired", 403, shape="RequestExpiredException"),
     "AccessDenied": Fault(
-        "AccessDeniedException",
         "AccessDenied",
         403,
         "User: {user} is not authorized to perform: sqs:{action} on resource: {resource}",
+        shape="AccessDeniedException",
     ),
-    "CrossSite": Fault("AccessDeniedException", "AccessDenied", 403),
-    "MisdirectedRequest": Fault("MisdirectedRequestException", "MisdirectedRequest", 421),
-    "ServiceUnavailable": Fault("ServiceUnavailable", "ServiceUnavailable", 503),
-    "InternalFailure": Fault("InternalFailure", "InternalFailure", 500, "The server failed; its log says how."),
-    "PayloadTooLarge": Fault("RequestEntityTooLargeException", "RequestEntityTooLarge", 413),
+    "CrossSite": Fault("AccessDenied", 403, shape="AccessDeniedException"),
+    "MisdirectedRequest": Fault("MisdirectedRequest", 421, shape="MisdirectedRequestException"),
+    "ServiceUnavailable": Fault("ServiceUnavailable", 503),
+    "InternalFailure": Fault("InternalFailure", 500, "The server failed; its log says how."),
+    "PayloadTooLarge": Fault("RequestEntityTooLarge", 413, shape="RequestEntityTooLargeException"),
 }
 
 KINDS: dict[type[errors.LeveretError], str] = {

@@ -129,7 +129,7 @@ class JsonProtocol:
     def refuse(self, error: SqsError, request_id: str) -> Response:
         """The kind and the text, and the code of the Query protocol in a header."""
         fault = error.fault
-        body = orjson.dumps({"__type": NAMESPACE + fault.shape, "message": _valid(str(error))})
+        body = orjson.dumps({"__type": NAMESPACE + (fault.shape or error.kind), "message": _valid(str(error))})
         headers = (("x-amzn-query-error", f"{fault.code};{_side(error)}"), *error.headers)
         return _response(fault.status, body, AWS_JSON, request_id, headers)
 

@@ -11,19 +11,7 @@ from leveret.core.names import described
 from leveret.core.queue import Queue
 from leveret.core.queue_types import check_get
 from leveret.core.streams import Recorder, StreamCursor
-from leveret.protocols.amqp.methods import (
-    BasicCancel,
-    BasicCancelOk,
-    BasicConsume,
-    BasicConsumeOk,
-    BasicGet,
-    BasicGetEmpty,
-    BasicQos,
-    BasicQosOk,
-    BasicRecover,
-    BasicRecoverAsync,
-    BasicRecoverOk,
-)
+from leveret.protocols.amqp import methods
 from leveret.protocols.amqp.names import REPLY_TO, consumer_tag
 from leveret.protocols.amqp.replies import ProtocolError, Reply
 from leveret.protocols.amqp.replying import ReplyConsumer
@@ -33,7 +21,7 @@ if TYPE_CHECKING:
     from leveret.protocols.amqp.channel import Channel, Handlers
 
 
-def qos(channel: Channel, method: BasicQos) -> None:
+def qos(channel: Channel, method: methods.BasicQos) -> None:
     """Limit what is pushed and not settled: by each consumer that starts from now on, or by all of them together."""
     if method.prefetch_size:
         raise ProtocolError(Reply.NOT_IMPLEMENTED, f"prefetch_size!=0 ({method.prefetch_size})")
@@ -41,10 +29,10 @@ def qos(channel: Channel, method: BasicQos) -> None:
         channel.limit(method.prefetch_count)
     else:
         channel.consumer_prefetch = method.prefetch_count
-    channel.say(BasicQosOk())
+    channel.say(methods.BasicQosOk())
 
 
-def consume(channel: Channel, method: BasicConsume) -> None:
+def consume(channel: Channel, method: methods.BasicConsume) -> None:
     """Push the messages of a queue from now on."""
     tag = new_tag(channel, method)
     if method.queue == REPLY_TO:
@@ -67,10 +55,10 @@ def consume(channel: Channel, method: BasicConsume) -> None:
         )
         channel.add_consumer(subscriber, source)
     # Written before the lock is let go, and only then the queue begins to push.
-    channel.answer(method.nowait, BasicConsumeOk(tag))
+    channel.answer(method.nowait, methods.BasicConsumeOk(tag))
 
 
-def new_tag(channel: Channel, method: BasicConsume) -> str:
+def new_tag(channel: Channel, method: methods.BasicConsume) -> str:
     """The tag of a consumer that is to begin."""
     tag = method.consumer_tag or consumer_tag()
     if channel.has_consumer(tag):
@@ -80,14 +68,14 @@ def new_tag(channel: Channel, method: BasicConsume) -> str:
     return tag
 
 
-def consumed_queue(channel: Channel, method: BasicConsume) -> Queue:
+def consumed_queue(channel: Channel, method: methods.BasicConsume) -> Queue:
     """The queue that it wants to consume, if it may."""
     name = channel.queue_name(method.queue)
     channel.authorize("basic.consume", {"queue": name})
     return channel.queue(name)
 
 
-def consume_replies(channel: Channel, method: BasicConsume, tag: str) -> None:
+def consume_replies(channel: Channel, method: methods.BasicConsume, tag: str) -> None:
     """Take replies to requests of this channel."""
     if not method.no_ack:
         raise PreconditionFailed("reply consumer cannot acknowledge")
@@ -95,16 +83,16 @@ def consume_replies(channel: Channel, method: BasicConsume, tag: str) -> None:
         raise PreconditionFailed("reply consumer already set")
     channel.reply_consumer = consumer = ReplyConsumer(channel, tag)
     channel.hub.replies.add(consumer)
-    channel.answer(method.nowait, BasicConsumeOk(tag))
+    channel.answer(method.nowait, methods.BasicConsumeOk(tag))
 
 
-def cancel(channel: Channel, method: BasicCancel) -> None:
+def cancel(channel: Channel, method: methods.BasicCancel) -> None:
     """Stop pushing; an unknown consumer is no error, since the server may have cancelled it just now."""
     channel.remove_consumer(method.consumer_tag)
-    channel.answer(method.nowait, BasicCancelOk(method.consumer_tag))
+    channel.answer(method.nowait, methods.BasicCancelOk(method.consumer_tag))
 
 
-def get(channel: Channel, method: BasicGet) -> None:
+def get(channel: Channel, method: methods.BasicGet) -> None:
     """Give one message."""
     name = channel.queue_name(method.queue)
     channel.authorize("basic.get", {"queue": name})
@@ -112,16 +100,16 @@ def get(channel: Channel, method: BasicGet) -> None:
     check_get(source)
     if not channel.get(source, method.no_ack):
         channel.empty_gets += 1
-        channel.say(BasicGetEmpty())
+        channel.say(methods.BasicGetEmpty())
 
 
-def recover(channel: Channel, method: BasicRecover) -> None:
+def recover(channel: Channel, method: methods.BasicRecover) -> None:
     """Deliver again what was not settled."""
     _recover(channel, method.requeue)
-    channel.say(BasicRecoverOk())
+    channel.say(methods.BasicRecoverOk())
 
 
-def recover_async(channel: Channel, method: BasicRecoverAsync) -> None:
+def recover_async(channel: Channel, method: methods.BasicRecoverAsync) -> None:
     """The same without an answer."""
     _recover(channel, method.requeue)
 
@@ -133,16 +121,16 @@ def _recover(channel: Channel, requeue: bool) -> None:
 
 
 HANDLERS: Handlers = {
-    BasicQos: qos,
-    BasicConsume: consume,
-    BasicCancel: cancel,
-    BasicGet: get,
-    BasicRecover: recover,
-    BasicRecoverAsync: recover_async,
+    methods.BasicQos: qos,
+    methods.BasicConsume: consume,
+    methods.BasicCancel: cancel,
+    methods.BasicGet: get,
+    methods.BasicRecover: recover,
+    methods.BasicRecoverAsync: recover_async,
 }
 
 
-def consume_stream(channel: Channel, method: BasicConsume, source: Queue, recorder: Recorder, tag: str) -> None:
+def consume_stream(channel: Channel, method: methods.BasicConsume, source: Queue, recorder: Recorder, tag: str) -> None:
     """Let a consumer read a stream: as many records at a time as it acknowledges."""
     where = described("queue", source.name, source.vhost)
     if channel.consumer_prefetch == 0:
@@ -168,7 +156,7 @@ def consume_stream(channel: Channel, method: BasicConsume, source: Queue, record
         raise
 
 
-def _cursors(method: BasicConsume, source: Queue, recorder: Recorder, now_ms: int) -> list[StreamCursor]:
+def _cursors(method: methods.BasicConsume, source: Queue, recorder: Recorder, now_ms: int) -> list[StreamCursor]:
     """Where the consumer begins: a place in each partition, or in the one that it asked for."""
     place = stream_place(source, method.arguments)
     partitions = range(recorder.partitions) if place.partition is None else [place.partition]

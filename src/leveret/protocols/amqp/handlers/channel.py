@@ -7,22 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leveret.protocols.amqp.methods import (
-    AccessRequest,
-    AccessRequestOk,
-    ChannelClose,
-    ChannelCloseOk,
-    ChannelFlow,
-    ChannelFlowOk,
-    ConfirmSelect,
-    ConfirmSelectOk,
-    TxCommit,
-    TxCommitOk,
-    TxRollback,
-    TxRollbackOk,
-    TxSelect,
-    TxSelectOk,
-)
+from leveret.protocols.amqp import methods
 from leveret.protocols.amqp.replies import ProtocolError, Reply
 from leveret.protocols.amqp.transaction import Transaction
 
@@ -32,61 +17,61 @@ if TYPE_CHECKING:
 TICKET = 1
 
 
-def flow(channel: Channel, method: ChannelFlow) -> None:
+def flow(channel: Channel, method: methods.ChannelFlow) -> None:
     """Messages always flow: a client that wants fewer uses basic.qos."""
     if not method.active:
         raise ProtocolError(Reply.NOT_IMPLEMENTED, "active=false")
-    channel.say(ChannelFlowOk(True))
+    channel.say(methods.ChannelFlowOk(True))
 
 
-def close(channel: Channel, method: ChannelClose) -> None:
+def close(channel: Channel, method: methods.ChannelClose) -> None:
     """The client is done with the channel: what it holds goes back."""
     if not channel.deaf:  # had we closed it, the answer to that would still be to come
         channel.release()
         channel.forget()
-    channel.say(ChannelCloseOk())
+    channel.say(methods.ChannelCloseOk())
 
 
-def close_ok(channel: Channel, method: ChannelCloseOk) -> None:
+def close_ok(channel: Channel, method: methods.ChannelCloseOk) -> None:
     """The client has understood that the channel was closed."""
     if not channel.deaf:
         raise ProtocolError(Reply.COMMAND_INVALID, "channel.close-ok without a channel.close")
     channel.forget()
 
 
-def request_access(channel: Channel, method: AccessRequest) -> None:
+def request_access(channel: Channel, method: methods.AccessRequest) -> None:
     """Give a ticket that is never checked: every one is as good as another."""
-    channel.say(AccessRequestOk(TICKET))
+    channel.say(methods.AccessRequestOk(TICKET))
 
 
-def select_confirms(channel: Channel, method: ConfirmSelect) -> None:
+def select_confirms(channel: Channel, method: methods.ConfirmSelect) -> None:
     """Confirm from now on; asking twice goes on counting."""
     if channel.transaction is not None:
         raise ProtocolError(Reply.PRECONDITION_FAILED, "cannot switch from tx to confirm mode")
     channel.confirming = True
-    channel.answer(method.nowait, ConfirmSelectOk())
+    channel.answer(method.nowait, methods.ConfirmSelectOk())
 
 
-def select_tx(channel: Channel, method: TxSelect) -> None:
+def select_tx(channel: Channel, method: methods.TxSelect) -> None:
     """Collect from now on."""
     if channel.confirming:
         raise ProtocolError(Reply.PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
     if channel.transaction is None:
         channel.transaction = Transaction(channel)
         channel.transacting = True
-    channel.say(TxSelectOk())
+    channel.say(methods.TxSelectOk())
 
 
-def commit(channel: Channel, method: TxCommit) -> None:
+def commit(channel: Channel, method: methods.TxCommit) -> None:
     """Do what was collected; the answer says that it is durable."""
     _transaction(channel).commit()
-    channel.answer(False, TxCommitOk(), durable=True)
+    channel.answer(False, methods.TxCommitOk(), durable=True)
 
 
-def rollback(channel: Channel, method: TxRollback) -> None:
+def rollback(channel: Channel, method: methods.TxRollback) -> None:
     """Forget what was collected; what was to be settled can be settled again."""
     _transaction(channel).roll_back()
-    channel.say(TxRollbackOk())
+    channel.say(methods.TxRollbackOk())
 
 
 def _transaction(channel: Channel) -> Transaction:
@@ -96,12 +81,12 @@ def _transaction(channel: Channel) -> Transaction:
 
 
 HANDLERS: Handlers = {
-    ChannelFlow: flow,
-    ChannelClose: close,
-    ChannelCloseOk: close_ok,
-    AccessRequest: request_access,
-    ConfirmSelect: select_confirms,
-    TxSelect: select_tx,
-    TxCommit: commit,
-    TxRollback: rollback,
+    methods.ChannelFlow: flow,
+    methods.ChannelClose: close,
+    methods.ChannelCloseOk: close_ok,
+    methods.AccessRequest: request_access,
+    methods.ConfirmSelect: select_confirms,
+    methods.TxSelect: select_tx,
+    methods.TxCommit: commit,
+    methods.TxRollback: rollback,
 }

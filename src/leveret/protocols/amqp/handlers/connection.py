@@ -8,19 +8,8 @@ from typing import TYPE_CHECKING, Any
 from leveret.core.errors import AccessRefused
 from leveret.observability.logs import Log
 from leveret.operations.registry import OPERATIONS
+from leveret.protocols.amqp import methods
 from leveret.protocols.amqp.handshake import CERTIFICATE_MECHANISM, mechanisms, parse_response
-from leveret.protocols.amqp.methods import (
-    ConnectionClose,
-    ConnectionCloseOk,
-    ConnectionOpen,
-    ConnectionOpenOk,
-    ConnectionStartOk,
-    ConnectionTune,
-    ConnectionTuneOk,
-    ConnectionUpdateSecret,
-    ConnectionUpdateSecretOk,
-    Method,
-)
 from leveret.protocols.amqp.replies import ProtocolError, Reply
 from leveret.protocols.amqp.state import ConnectionState
 from leveret.protocols.amqp.watch import SHORT_HEARTBEAT_MS
@@ -36,7 +25,7 @@ UPDATE_IDS = (10, 70)
 LOG = Log("amqp")
 
 
-def handle(connection: AmqpConnection, method: Method) -> None:
+def handle(connection: AmqpConnection, method: methods.Method) -> None:
     """Do what a method on channel 0 asks for."""
     handler = HANDLERS.get((connection.state, type(method)))
     if handler is not None:
@@ -45,7 +34,7 @@ def handle(connection: AmqpConnection, method: Method) -> None:
         raise ProtocolError(Reply.CHANNEL_ERROR, f"unexpected method in connection state {connection.state.value}")
 
 
-def start_ok(connection: AmqpConnection, method: ConnectionStartOk) -> None:
+def start_ok(connection: AmqpConnection, method: methods.ConnectionStartOk) -> None:
     """Hand the credentials to who can decide; until then nothing more is read."""
     connection.client_properties = method.client_properties
     capabilities = method.client_properties.get("capabilities")
@@ -81,11 +70,11 @@ def logged_in(connection: AmqpConnection, login: AuthenticatedLogin) -> None:
     else:
         connection.identity = login.identity
         limits = connection.hub.limits
-        connection.say(ConnectionTune(limits.channel_max, limits.frame_max, limits.heartbeat_s))
+        connection.say(methods.ConnectionTune(limits.channel_max, limits.frame_max, limits.heartbeat_s))
         connection.state = ConnectionState.TUNING
 
 
-def tune_ok(connection: AmqpConnection, method: ConnectionTuneOk) -> None:
+def tune_ok(connection: AmqpConnection, method: methods.ConnectionTuneOk) -> None:
     """Take what the client answered."""
     connection.reader.tune(method.frame_max, method.channel_max)
     connection.outlet.tune(method.frame_max)
@@ -95,7 +84,7 @@ def tune_ok(connection: AmqpConnection, method: ConnectionTuneOk) -> None:
     connection.state = ConnectionState.OPENING
 
 
-def open_vhost(connection: AmqpConnection, method: ConnectionOpen) -> None:
+def open_vhost(connection: AmqpConnection, method: methods.ConnectionOpen) -> None:
     """Enter a virtual host."""
     identity = connection.identity
     assert identity is not None, "the client has logged in"
@@ -107,15 +96,15 @@ def open_vhost(connection: AmqpConnection, method: ConnectionOpen) -> None:
         raise ProtocolError(Reply.NOT_ALLOWED, str(error)) from None
     hub.quotas.check_connection(identity.user, name)
     connection.enter(name)
-    connection.say(ConnectionOpenOk())
+    connection.say(methods.ConnectionOpenOk())
 
 
-def update_secret(connection: AmqpConnection, method: ConnectionUpdateSecret) -> None:
+def update_secret(connection: AmqpConnection, method: methods.ConnectionUpdateSecret) -> None:
     """Take another token of the same user; a password does not expire, so there is nothing to renew or to check."""
     identity = connection.identity
     assert identity is not None, "a running connection has logged in"
     if identity.expires_ms is None:
-        connection.say(ConnectionUpdateSecretOk())
+        connection.say(methods.ConnectionUpdateSecretOk())
     else:
         connection.hub.renew(connection, method.new_secret)
 
@@ -137,31 +126,31 @@ def renewed(connection: AmqpConnection, login: AuthenticatedLogin) -> None:
         connection.fail(ProtocolError(Reply.NOT_ALLOWED, str(error)), *UPDATE_IDS)
         return
     connection.renew(after)
-    connection.say(ConnectionUpdateSecretOk())
+    connection.say(methods.ConnectionUpdateSecretOk())
 
 
-def close(connection: AmqpConnection, method: ConnectionClose) -> None:
+def close(connection: AmqpConnection, method: methods.ConnectionClose) -> None:
     """The client goes: what it had is given back before it is told so."""
     connection.release()
-    connection.say(ConnectionCloseOk())
+    connection.say(methods.ConnectionCloseOk())
     connection.client_closes = True
     connection.finish()
 
 
-def close_ok(connection: AmqpConnection, method: ConnectionCloseOk) -> None:
+def close_ok(connection: AmqpConnection, method: methods.ConnectionCloseOk) -> None:
     """The client has understood that it is closed."""
     connection.finish()
 
 
 Handler = Callable[["AmqpConnection", Any], None]
-HANDLERS: dict[tuple[ConnectionState, type[Method]], Handler] = {
-    (ConnectionState.STARTING, ConnectionStartOk): start_ok,
-    (ConnectionState.TUNING, ConnectionTuneOk): tune_ok,
-    (ConnectionState.OPENING, ConnectionOpen): open_vhost,
-    (ConnectionState.RUNNING, ConnectionUpdateSecret): update_secret,
+HANDLERS: dict[tuple[ConnectionState, type[methods.Method]], Handler] = {
+    (ConnectionState.STARTING, methods.ConnectionStartOk): start_ok,
+    (ConnectionState.TUNING, methods.ConnectionTuneOk): tune_ok,
+    (ConnectionState.OPENING, methods.ConnectionOpen): open_vhost,
+    (ConnectionState.RUNNING, methods.ConnectionUpdateSecret): update_secret,
     **{
-        (state, ConnectionClose): close
+        (state, methods.ConnectionClose): close
         for state in (ConnectionState.TUNING, ConnectionState.OPENING, ConnectionState.RUNNING, ConnectionState.CLOSING)
     },
-    (ConnectionState.CLOSING, ConnectionCloseOk): close_ok,
+    (ConnectionState.CLOSING, methods.ConnectionCloseOk): close_ok,
 }

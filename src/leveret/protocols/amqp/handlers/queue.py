@@ -9,18 +9,7 @@ from leveret.core.changes import Bind, DeclareQueue, Unbind
 from leveret.core.errors import QueueNotFound
 from leveret.core.names import described
 from leveret.core.queue import Queue
-from leveret.protocols.amqp.methods import (
-    QueueBind,
-    QueueBindOk,
-    QueueDeclare,
-    QueueDeclareOk,
-    QueueDelete,
-    QueueDeleteOk,
-    QueuePurge,
-    QueuePurgeOk,
-    QueueUnbind,
-    QueueUnbindOk,
-)
+from leveret.protocols.amqp import methods
 from leveret.protocols.amqp.names import REPLY_TO, queue_name, refuse_default, stripped
 from leveret.security.authorisation import Role
 
@@ -30,7 +19,7 @@ if TYPE_CHECKING:
 DEAD_LETTER_EXCHANGE = "x-dead-letter-exchange"
 
 
-def declare(channel: Channel, method: QueueDeclare) -> None:
+def declare(channel: Channel, method: methods.QueueDeclare) -> None:
     """Make a queue, or make sure that it is as it is said to be."""
     name = stripped(method.queue)
     if name.startswith(REPLY_TO):
@@ -44,7 +33,7 @@ def declare(channel: Channel, method: QueueDeclare) -> None:
         _make(channel, method, name or queue_name())
 
 
-def _make(channel: Channel, method: QueueDeclare, name: str) -> None:
+def _make(channel: Channel, method: methods.QueueDeclare, name: str) -> None:
     """Make the queue of that name if need be, and answer."""
     names: dict[Role, str] = {"queue": name}
     is_new = name not in channel.virtual_host.queues
@@ -67,32 +56,32 @@ def _make(channel: Channel, method: QueueDeclare, name: str) -> None:
     channel.change(change, made)
 
 
-def _declare_reply(channel: Channel, method: QueueDeclare, name: str) -> None:
+def _declare_reply(channel: Channel, method: methods.QueueDeclare, name: str) -> None:
     """Whether a client still waits for replies under this name; that which stands for all of them is always there."""
     if name != REPLY_TO and channel.hub.replies.find(name) is None:
         raise QueueNotFound(f"no {described('queue', name, channel.vhost)}")
-    channel.answer(method.nowait, QueueDeclareOk(name, 0, 1))
+    channel.answer(method.nowait, methods.QueueDeclareOk(name, 0, 1))
 
 
-def bind(channel: Channel, method: QueueBind) -> None:
+def bind(channel: Channel, method: methods.QueueBind) -> None:
     """Lead messages of an exchange to a queue."""
     exchange, queue, key = _binding(channel, method, "queue.bind")
     channel.change(
         Bind(channel.vhost, exchange, queue, key, method.arguments),
-        lambda _: channel.answer(method.nowait, QueueBindOk(), durable=channel.queue(queue).durable),
+        lambda _: channel.answer(method.nowait, methods.QueueBindOk(), durable=channel.queue(queue).durable),
     )
 
 
-def unbind(channel: Channel, method: QueueUnbind) -> None:
+def unbind(channel: Channel, method: methods.QueueUnbind) -> None:
     """Undo a binding; a missing one is no error."""
     exchange, queue, key = _binding(channel, method, "queue.unbind")
     channel.change(
         Unbind(channel.vhost, exchange, queue, key, method.arguments),
-        lambda _: channel.answer(False, QueueUnbindOk(), durable=True),
+        lambda _: channel.answer(False, methods.QueueUnbindOk(), durable=True),
     )
 
 
-def _binding(channel: Channel, method: QueueBind | QueueUnbind, verb: str) -> tuple[str, str, str]:
+def _binding(channel: Channel, method: methods.QueueBind | methods.QueueUnbind, verb: str) -> tuple[str, str, str]:
     """Exchange, queue and routing key of a binding that the user may change."""
     exchange, queue = stripped(method.exchange), channel.queue_name(method.queue)
     refuse_default(exchange)
@@ -105,14 +94,14 @@ def _binding(channel: Channel, method: QueueBind | QueueUnbind, verb: str) -> tu
     return exchange, queue, key
 
 
-def purge(channel: Channel, method: QueuePurge) -> None:
+def purge(channel: Channel, method: methods.QueuePurge) -> None:
     """Drop what waits in a queue."""
     name = channel.queue_name(method.queue)
     channel.authorize("queue.purge", {"queue": name})
     queue = channel.queue(name)
     count = browse.purge(queue)
     note_purge(channel, name, count)
-    channel.answer(method.nowait, QueuePurgeOk(count), durable=queue.durable)
+    channel.answer(method.nowait, methods.QueuePurgeOk(count), durable=queue.durable)
 
 
 def note_purge(channel: Channel, name: str, count: int) -> None:
@@ -121,28 +110,28 @@ def note_purge(channel: Channel, name: str, count: int) -> None:
         channel.note("queue.purge", {"queue": name, "count": count})
 
 
-def delete(channel: Channel, method: QueueDelete) -> None:
+def delete(channel: Channel, method: methods.QueueDelete) -> None:
     """Delete a queue; a missing one is no error."""
     name = channel.queue_name(method.queue)
     channel.authorize("queue.delete", {"queue": name})
     if name not in channel.virtual_host.queues:
-        channel.answer(method.nowait, QueueDeleteOk(0))
+        channel.answer(method.nowait, methods.QueueDeleteOk(0))
         return
     queue = channel.queue(name)
     with channel.cancels() as cancels:
         ready = channel.core.delete_queue(queue, if_unused=method.if_unused, if_empty=method.if_empty)
     count = ready if queue.recorder is None else 0  # records do not wait for anybody: RabbitMQ counts none
     channel.note("queue.delete", {"queue": name, "count": count})
-    channel.answer(method.nowait, QueueDeleteOk(count), durable=queue.durable)
+    channel.answer(method.nowait, methods.QueueDeleteOk(count), durable=queue.durable)
     # Clients fail that hear of their consumer's end while they wait for the answer.
     for cancel in cancels:
         channel.answer(False, cancel, durable=queue.durable)
 
 
 HANDLERS: Handlers = {
-    QueueDeclare: declare,
-    QueueBind: bind,
-    QueueUnbind: unbind,
-    QueuePurge: purge,
-    QueueDelete: delete,
+    methods.QueueDeclare: declare,
+    methods.QueueBind: bind,
+    methods.QueueUnbind: unbind,
+    methods.QueuePurge: purge,
+    methods.QueueDelete: delete,
 }
