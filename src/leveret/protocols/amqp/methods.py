@@ -120,16 +120,14 @@ class ConnectionClose(Method, number=(10, 50)):
     method_id: Short = 0
 
 
-class ConnectionCloseOk(Method, number=(10, 51)):
-    pass
+class ConnectionCloseOk(Method, number=(10, 51)): ...
 
 
 class ConnectionBlocked(Method, number=(10, 60)):
     reason: ShortString = ""
 
 
-class ConnectionUnblocked(Method, number=(10, 61)):
-    pass
+class ConnectionUnblocked(Method, number=(10, 61)): ...
 
 
 class ConnectionUpdateSecret(Method, number=(10, 70)):
@@ -137,8 +135,7 @@ class ConnectionUpdateSecret(Method, number=(10, 70)):
     reason: ShortString = ""
 
 
-class ConnectionUpdateSecretOk(Method, number=(10, 71)):
-    pass
+class ConnectionUpdateSecretOk(Method, number=(10, 71)): ...
 
 
 class ChannelOpen(Method, number=(20, 10)):
@@ -164,8 +161,7 @@ class ChannelClose(Method, number=(20, 40)):
     method_id: Short = 0
 
 
-class ChannelCloseOk(Method, number=(20, 41)):
-    pass
+class ChannelCloseOk(Method, number=(20, 41)): ...
 
 
 class AccessRequest(Method, number=(30, 10)):
@@ -193,8 +189,7 @@ class ExchangeDeclare(Method, number=(40, 10)):
     arguments: Table = field(default_factory=dict)
 
 
-class ExchangeDeclareOk(Method, number=(40, 11)):
-    pass
+class ExchangeDeclareOk(Method, number=(40, 11)): ...
 
 
 class ExchangeDelete(Method, number=(40, 20)):
@@ -204,8 +199,7 @@ class ExchangeDelete(Method, number=(40, 20)):
     nowait: bool = False
 
 
-class ExchangeDeleteOk(Method, number=(40, 21)):
-    pass
+class ExchangeDeleteOk(Method, number=(40, 21)): ...
 
 
 class ExchangeBind(Method, number=(40, 30)):
@@ -217,8 +211,7 @@ class ExchangeBind(Method, number=(40, 30)):
     arguments: Table = field(default_factory=dict)
 
 
-class ExchangeBindOk(Method, number=(40, 31)):
-    pass
+class ExchangeBindOk(Method, number=(40, 31)): ...
 
 
 class ExchangeUnbind(Method, number=(40, 40)):
@@ -230,8 +223,7 @@ class ExchangeUnbind(Method, number=(40, 40)):
     arguments: Table = field(default_factory=dict)
 
 
-class ExchangeUnbindOk(Method, number=(40, 51)):
-    pass
+class ExchangeUnbindOk(Method, number=(40, 51)): ...
 
 
 class QueueDeclare(Method, number=(50, 10)):
@@ -260,8 +252,7 @@ class QueueBind(Method, number=(50, 20)):
     arguments: Table = field(default_factory=dict)
 
 
-class QueueBindOk(Method, number=(50, 21)):
-    pass
+class QueueBindOk(Method, number=(50, 21)): ...
 
 
 class QueuePurge(Method, number=(50, 30)):
@@ -294,8 +285,7 @@ class QueueUnbind(Method, number=(50, 50)):
     arguments: Table = field(default_factory=dict)
 
 
-class QueueUnbindOk(Method, number=(50, 51)):
-    pass
+class QueueUnbindOk(Method, number=(50, 51)): ...
 
 
 class BasicQos(Method, number=(60, 10)):
@@ -304,8 +294,7 @@ class BasicQos(Method, number=(60, 10)):
     global_qos: bool = False
 
 
-class BasicQosOk(Method, number=(60, 11)):
-    pass
+class BasicQosOk(Method, number=(60, 11)): ...
 
 
 class BasicConsume(Method, number=(60, 20)):
@@ -391,8 +380,7 @@ class BasicRecover(Method, number=(60, 110)):
     requeue: bool = False
 
 
-class BasicRecoverOk(Method, number=(60, 111)):
-    pass
+class BasicRecoverOk(Method, number=(60, 111)): ...
 
 
 class BasicNack(Method, number=(60, 120)):
@@ -405,29 +393,22 @@ class ConfirmSelect(Method, number=(85, 10)):
     nowait: bool = False
 
 
-class ConfirmSelectOk(Method, number=(85, 11)):
-    pass
+class ConfirmSelectOk(Method, number=(85, 11)): ...
 
 
-class TxSelect(Method, number=(90, 10)):
-    pass
+class TxSelect(Method, number=(90, 10)): ...
 
 
-class TxSelectOk(Method, number=(90, 11)):
-    pass
+class TxSelectOk(Method, number=(90, 11)): ...
 
 
-class TxCommit(Method, number=(90, 20)):
-    pass
+class TxCommit(Method, number=(90, 20)): ...
 
 
-class TxCommitOk(Method, number=(90, 21)):
-    pass
+class TxCommitOk(Method, number=(90, 21)): ...
 
 
-class TxRollback(Method, number=(90, 30)):
-    pass
+class TxRollback(Method, number=(90, 30)): ...
 
 
-class TxRollbackOk(Method, number=(90, 31)):
-    pass
+class TxRollbackOk(Method, number=(90, 31)): ...
