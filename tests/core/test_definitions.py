@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from leveret.core import definitions
+from leveret.core import definition_log, jsonable
 from leveret.core.policy import Policy
 from leveret.core.topology import Topology, Vhost
 
@@ -31,11 +31,11 @@ def restored(text: str) -> Vhost:
     vhost = Topology().add_vhost(document["vhost"]["name"])
     vhost.add_queue(Queue("q"))
     for exchange in document["exchanges"]:
-        definitions.restore_exchange(vhost, exchange)
+        definition_log.restore_exchange(vhost, exchange)
     for binding in document["bindings"]:
-        definitions.restore_binding(vhost, binding)
+        definition_log.restore_binding(vhost, binding)
     for policy in document["policies"]:
-        definitions.restore_policy(vhost, policy)
+        definition_log.restore_policy(vhost, policy)
     return vhost
 
 
@@ -69,7 +69,9 @@ def test_everything_comes_back() -> None:
 
 def test_a_stored_binding_can_be_undone() -> None:
     vhost = full_vhost()
-    for binding in [binding.to_dict() for binding in vhost.bindings()]:
-        definitions.forget_binding(vhost, json.loads(json.dumps(binding)))
+    for stored_binding in [json.loads(json.dumps(binding.to_dict())) for binding in vhost.bindings()]:
+        source, destination, key = (stored_binding[name] for name in ("source", "destination", "routing_key"))
+        arguments = jsonable.restored(stored_binding["arguments"])
+        vhost.unbind(source, destination, key, arguments, stored_binding["destination_type"])
     assert list(vhost.bindings()) == []
     assert "h" not in vhost.exchanges, "the auto-delete exchange went with its last binding"

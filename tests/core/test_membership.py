@@ -64,7 +64,6 @@ def test_a_member_that_is_silent_is_put_out_by_whoever_comes_next() -> None:
     group = Membership(2)
     old = group.join("ada", 0, session_ms=1_000)
     group.join("bob", 500, session_ms=5_000)
-    assert group.next_expiry_ms == 1_000
     assert group.join("bob", 1_000).partitions == (0, 1)
     with pytest.raises(StaleGeneration, match="join it again"):
         group.heartbeat("ada", old.generation, 1_001)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from leveret.core import probe as probes
-from leveret.core.probe import Probe, probe
+from leveret.core import routing as probes
+from leveret.core.routing import Probe, probe
 from leveret.core.topology import Vhost
 
 

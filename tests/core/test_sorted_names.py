@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leveret.core import sorted_names
-from leveret.core.sorted_names import SortedNames
+from leveret.core.names import CHANGES_MAX, SortedNames
 from leveret.core.topology import Vhost
 
 NAMES = st.text("ab0.é", min_size=1, max_size=4)
@@ -32,7 +31,7 @@ def test_very_many_changes_are_sorted_at_the_next_look() -> None:
     named = {str(number): None for number in range(10)}
     names = SortedNames(named)
     names.all()
-    for number in range(10, 20 + sorted_names.CHANGES_MAX):
+    for number in range(10, 20 + CHANGES_MAX):
         named[str(number)] = None
         names.add(str(number))
     assert names._sorted is None

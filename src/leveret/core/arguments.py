@@ -301,7 +301,6 @@ def _check_dead_letters(arguments: Mapping[str, Any], where: str) -> None:
 
 
 def _read(row: QueueArgument, arguments: Mapping[str, Any], where: str) -> Any:
-    """One argument, checked."""
     try:
         return row.parse(arguments[row.name])
     except InvalidArgument:

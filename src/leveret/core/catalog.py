@@ -95,12 +95,10 @@ class Catalog:
         return self._rows.pop((kind, key), None) is not None
 
     def get(self, kind: Kind, **key: Any) -> dict[str, Any] | None:
-        """The definition with this key."""
         row = self._rows.get((kind, key_of(kind, key)))
         return None if row is None else json.loads(row[1])
 
     def of(self, kind: Kind) -> Iterator[dict[str, Any]]:
-        """The definitions of a kind."""
         return (json.loads(payload) for (each, _), (_, payload) in self._rows.items() if each == kind)
 
     def in_segment(self, segment: int) -> list[tuple[int, bytes, bytes]]:

@@ -1,4 +1,8 @@
-"""Deliveries that outlive the owner of their queue: the next one finds their messages again and holds them.
+"""Leases that outlive a restart of the broker, or the owner of their queue: their messages are found and held again.
+
+Messages that were reserved together (reservations.py) have leases that have no end of their own. Their bodies are not
+kept in memory: a reader of a reservation reads them from the journal, any number of times. Deliveries that outlive the
+owner of their queue are claimed from the next one.
 
 A message is named by its number, and by when it was published: a number that was given to a message that was lost may be
 that of another one by now. How often it was delivered tells a holder from an earlier one.
@@ -6,12 +10,10 @@ that of another one by now. How often it was delivered tells a holder from an ea
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from leveret.core.held cimport GIVEN_BACK, Held
-from leveret.core.ports cimport REQUEUED, Entry
+from leveret.core.held cimport GIVEN_BACK, LEASED, Held
+from leveret.core.ports cimport REQUEUED, TIMED_OUT, Entry
 from leveret.core.queue cimport Queue
 from leveret.core.ready cimport Fifo, MessageGroup
-
-from leveret.core.reserving import hold_again
 
 cdef enum:
     # Messages are handed out from the front of a queue: so many in a row that never were, and there are no more.
@@ -80,3 +82,46 @@ def give_up(Held held not None, uint64_t lease) -> None:
 def gone() -> Held:
     """What stands for a delivery whose message is not there any more, or another client's."""
     return Held.__new__(Held)
+
+
+def take_reserved(Queue queue not None, uint32_t count_max, uint64_t bytes_max, str consumer) -> list[Held]:
+    """Lease the next messages for ever: so many, or as many as have so many bytes together, but one at least."""
+    cdef list taken = []
+    cdef uint64_t size = 0, group = 0
+    cdef Held held
+    queue.use()
+    while len(taken) < count_max and size < bytes_max:
+        held = queue.next(group)
+        if held is None and group:
+            group = 0
+            continue
+        if held is None:
+            break
+        group = held.group if queue.batches else 0
+        queue.lease(held, 0, consumer)
+        size += held.entry.place.size
+        taken.append(held)
+    return taken
+
+
+def hold_again(Queue queue not None, uint64_t seq, uint8_t priority, uint64_t group) -> Held | None:
+    """Lease a waiting message that was leased when the broker stopped; it is no further delivery. None: it is gone."""
+    cdef Held held = queue.remove(seq, priority, group)
+    if held is None:
+        return None
+    if group:
+        held.group = group
+        queue.ready.occupy(queue.ready.group(held.group), held)
+    queue.engine.last_lease += 1
+    held.lease = queue.engine.last_lease
+    held.state = LEASED
+    held.delivered_ms = queue.engine.now_ms
+    queue.leased += 1
+    return held
+
+
+def let_go(Queue queue not None, Held held not None, uint64_t lease) -> None:
+    """Give back a message that was reserved for too long."""
+    queue.leased_as(held, lease)
+    queue.counters.timed_out += 1
+    queue.give_back(held, TIMED_OUT, 0)

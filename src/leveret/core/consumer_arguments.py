@@ -66,7 +66,6 @@ def _term(value: object) -> str:
 
 
 def _filters(value: object) -> list[bytes]:
-    """One filter value, or several."""
     values: list[Any] = value if isinstance(value, list) else [value]
     if len(values) > FILTERS_MAX or not all(isinstance(each, str) for each in values):
         raise ValueError(f"expected a string, or up to {FILTERS_MAX} of them")

@@ -105,7 +105,6 @@ class ConsumerGroup:
         return dict(self.offsets)
 
     def keep(self) -> None:
-        """Journal the group."""
         self._journaled = self.membership.generation
         facts = {"partitions": self.membership.partitions, "generation": self._journaled}
         self._core.define(Kind.CONSUMER_GROUP, {**self._key(), **facts})
@@ -171,7 +170,6 @@ class ConsumerGroups:
         return group
 
     def get(self, vhost: str, stream: str, name: str) -> ConsumerGroup:
-        """The group of that name."""
         group = self._groups.get((vhost, stream, name))
         if group is None:
             raise NotFound(f"stream '{stream}' in vhost '{vhost}' has no group '{name}': join it first")

@@ -15,7 +15,6 @@ class DeadLetterRoute(NamedTuple):
 
     @property
     def destination_type(self) -> str:
-        """What it is that gets them."""
         return "exchange" if isinstance(self.destination, Exchange) else "queue"
 
 

@@ -1,20 +1,98 @@
 """The definitions of a broker in its journal: written when something changes, played again when it is opened."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from leveret.core.arguments import usable
+from leveret.core.arguments import queue_type_of, usable
 from leveret.core.catalog import REMOVED, Catalog, Kind, dumps, key_of
-from leveret.core.declared import Kinds
-from leveret.core.definitions import restore_binding, restore_exchange, restore_policy
-from leveret.core.jsonable import restored
+from leveret.core.exchanges import Binding, Exchange
+from leveret.core.jsonable import canonical, encode, restored
+from leveret.core.policy import Policy, QueuePolicy, effective
 from leveret.core.queue import Queue
 from leveret.core.restore import Restorer, waiting_numbers
 from leveret.core.topology import Topology, Vhost, VhostDetails
 
 RECOVERED = "leveret.recovered."  # and the number of a queue whose name was lost
 RECOVERED_ARGUMENTS = {"x-max-priority": 255}  # its messages keep the priorities that they had
+Stored = Mapping[str, Any]
+KNOWN_MAX = 10_000  # kinds of queues; when there are more they are not shared
+
+
+def restore_exchange(vhost: Vhost, stored: Stored) -> Exchange:
+    """Declare again what Exchange.to_dict gave; one that exists already is left as it is."""
+    existing = vhost.exchanges.get(stored["name"])
+    if existing is not None:
+        return existing
+    return vhost.restore_exchange(
+        stored["name"],
+        stored["type"],
+        stored["durable"],
+        stored["auto_delete"],
+        stored["internal"],
+        restored(stored["arguments"]),
+    )
+
+
+def restore_binding(vhost: Vhost, stored: Stored) -> Binding | None:
+    """Bind again what Binding.to_dict gave."""
+    return vhost.bind(
+        stored["source"],
+        stored["destination"],
+        stored["routing_key"],
+        restored(stored["arguments"]),
+        stored["destination_type"],
+    )
+
+
+def restore_policy(vhost: Vhost, stored: Stored) -> Policy:
+    """Set again what Policy.to_dict gave."""
+    policy = Policy.from_dict(stored)
+    vhost.set_policy(policy)
+    return policy
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """Arguments that were checked, and what they amount to without any policy."""
+
+    arguments: Mapping[str, Any] | None
+    stored: Any
+    queue_type: str
+    policy: QueuePolicy
+
+    def policy_in(self, virtual_host: Vhost, name: str) -> QueuePolicy:
+        """The settings of a queue of this kind in a virtual host."""
+        policies: list[Policy] = [*virtual_host.policies.values()]
+        caps: list[Policy] = [*virtual_host.operator_policies.values()]
+        if not policies and not caps:
+            return self.policy
+        return effective(self.arguments or {}, name, self.queue_type, policies, caps, vhost=virtual_host.name)
+
+
+class Kinds:
+    """The kinds of queues that exist."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Declared] = {}
+        # Arguments that are kept here are the same object for ever, so that it can stand for them.
+        self._kept: dict[int, Declared] = {}
+
+    def of(self, arguments: Mapping[str, Any] | None, name: str, vhost: str) -> Declared:
+        """The kind that these arguments make; `name` and `vhost` are for the refusal of bad ones."""
+        found = self._kept.get(id(arguments))
+        if found is not None:
+            return found
+        key = canonical(arguments) if arguments else ""
+        found = self._known.get(key)
+        if found is None:
+            given = dict(arguments or {})
+            kind = queue_type_of(given, name, vhost)
+            found = Declared(given or None, encode(given), kind, effective(given, name, kind, vhost=vhost))
+            if len(self._known) < KNOWN_MAX:
+                self._known[key] = self._kept[id(found.arguments)] = found
+        return found
 
 
 class DefinitionLog:

@@ -27,7 +27,6 @@ cdef class Histogram:
 
     @property
     def buckets(self) -> tuple[int, ...]:
-        """The values in each bucket."""
         return tuple([self.counts[bucket] for bucket in range(BUCKETS)])
 
 

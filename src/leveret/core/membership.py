@@ -51,13 +51,7 @@ class Membership:
 
     @property
     def members(self) -> dict[str, tuple[int, ...]]:
-        """Every member with its partitions."""
         return {name: tuple(member.partitions) for name, member in self._members.items()}
-
-    @property
-    def next_expiry_ms(self) -> int | None:
-        """When the next member is gone unless it gives a sign of life."""
-        return min((member.deadline_ms for member in self._members.values()), default=None)
 
     def join(self, name: str, now_ms: int, session_ms: int = SESSION_MS) -> Assignment:
         """Come in, or stay in; a sign of life."""

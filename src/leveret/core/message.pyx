@@ -28,12 +28,10 @@ cdef class Message:
 
     @property
     def exchange(self) -> str:
-        """The exchange that it was published to."""
         return self.route[1 : 1 + self.route[0]].decode("utf-8", "surrogateescape")
 
     @property
     def routing_key(self) -> str:
-        """The routing key that it was published with."""
         return self.route[2 + self.route[0] :].decode("utf-8", "surrogateescape")
 
     @property

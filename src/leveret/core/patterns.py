@@ -81,7 +81,6 @@ class Pattern:
         self._absent = [self._compiled(each, utf8) for each in absent]
 
     def matches(self, name: str) -> bool:
-        """Whether it is found in a name."""
         if self._simple is not None:
             return self._simple(name)
         try:

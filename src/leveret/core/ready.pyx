@@ -54,7 +54,6 @@ cdef class Fifo:
         return self.returned.add(held)
 
     cdef uint64_t count(self) noexcept:
-        """Messages here."""
         return (self.lane.length if self.lane is not None else 0) + (
             len(self.returned.items) if self.returned is not None else 0
         )
@@ -263,7 +262,6 @@ cdef class Ready:
         return self.note(priority)
 
     cdef int push(self, Entry* entry, uint64_t group) except -1:
-        """A new message."""
         cdef MessageGroup members
         self.length += 1
         self.bytes += body_bytes(entry)

@@ -22,11 +22,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leveret.core.catalog import Kind
+from leveret.core.claims import hold_again, let_go, take_reserved
 from leveret.core.errors import InvalidArgument, InvalidReceipt, NotFound, NotSupported, PreconditionFailed, TooMany
 from leveret.core.held import Held
 from leveret.core.names import check_new_name
 from leveret.core.queue import Queue
-from leveret.core.reserving import hold_again, let_go, take_reserved
 from leveret.core.timers import Alarm
 
 if TYPE_CHECKING:
@@ -101,7 +101,6 @@ class ReaderGroup:
 
     @property
     def reserved(self) -> Reserved:
-        """What is reserved now."""
         current = self.current
         if current is None:
             return Reserved(self.position, self.position, 0, 0)
@@ -230,7 +229,6 @@ class Reservations:
                 group.restore(stored)
 
     def of(self, queue: Queue) -> list[ReaderGroup]:
-        """The groups of a queue."""
         return [group for (number, _), group in self._groups.items() if number == queue.id]
 
     def find(self, queue: Queue, name: str) -> ReaderGroup | None:

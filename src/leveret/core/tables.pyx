@@ -204,7 +204,6 @@ cdef int skip_nested(Reader* reader, uint64_t size, bint keyed) except -1:
 
 
 cdef dict take_table(Reader* reader, uint64_t bytes_max):
-    """The table at the reader's place."""
     return take_fields(reader, take_table_size(reader, bytes_max))
 
 

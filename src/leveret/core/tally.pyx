@@ -83,7 +83,6 @@ cdef class Tally:
                 self.backing_off += sum([1 for held in queue.held.values() if (<Held>held).state == BACKING_OFF]) - queue.dlx
 
     cdef int add_ready(self, Ready ready) except -1:
-        """Add what waits."""
         if ready.length == 0:
             return 0
         self.ready += ready.length

@@ -22,10 +22,9 @@ from leveret.core.errors import (
 )
 from leveret.core.exchanges import Binding, DefaultExchange, Exchange, LocalRandomExchange, check_type, new_exchange
 from leveret.core.jsonable import canonical
-from leveret.core.names import RESERVED_PREFIX, check_key, check_name, check_new_name, described
+from leveret.core.names import RESERVED_PREFIX, SortedNames, check_key, check_name, check_new_name, described
 from leveret.core.policy import ALTERNATE_EXCHANGE, Policy, alternate_exchange
 from leveret.core.routing import walk
-from leveret.core.sorted_names import SortedNames
 from leveret.core.switch import Switch
 
 # Definitions live in memory and in every checkpoint: without these one client could fill both.
@@ -137,14 +136,12 @@ class Vhost:
         return {"name": self.name, **self.details.to_dict()}
 
     def exchange(self, name: str) -> Exchange:
-        """The exchange of that name."""
         found = self.exchanges.get(name)
         if found is None:
             raise ExchangeNotFound(f"no {described('exchange', name, self.name)}")
         return found
 
     def queue(self, name: str) -> Any:
-        """The queue of that name."""
         found = self.queues.get(name)
         if found is None:
             raise QueueNotFound(f"no {described('queue', name, self.name)}")

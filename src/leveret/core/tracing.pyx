@@ -139,7 +139,6 @@ cdef class Tracer:
         return 0
 
     def new_context(self) -> str:
-        """The traceparent of a new trace."""
         raise NotImplementedError
 
     def published(self, message: Message, queues: list, start_ns: int) -> None:

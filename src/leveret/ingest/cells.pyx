@@ -245,7 +245,6 @@ cdef class Packed:
             publisher.enter(&content, None, queues)
 
     cdef int write_header(self, Content* content, Py_ssize_t row) except -1:
-        """Write the content header of a row."""
         cdef uint8_t* header = <uint8_t*><char*>self.room
         cdef uint8_t* at = header + PROPERTIES_AT
         cdef uint8_t* start
@@ -274,7 +273,6 @@ cdef class Packed:
 
 
 cdef int64_t stated(Numbers column, Py_ssize_t row, int64_t common) noexcept:
-    """What a row says, or all of them."""
     cdef int64_t number
     if column is not None and column.find(row, &number):
         return number

@@ -151,7 +151,6 @@ class CommitLog:
             yield sink, [batch for _, batch in sorted(self._sinks[sink].items())]
 
     def delete(self, sink: Sink) -> None:
-        """Forget a sink."""
         batches = self._sinks.get(sink)
         if batches is None:
             raise NotFound(f"there is no sink '{sink.name}': it was deleted, or has never committed")

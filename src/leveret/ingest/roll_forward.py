@@ -86,7 +86,6 @@ class RollForward:
 
     @property
     def ended(self) -> bool:
-        """Whether all of it is published."""
         return self.batch.done >= self.batch.rows
 
     def load(self) -> None:

@@ -148,7 +148,6 @@ class IngestRows:
         )
 
     def read(self, first: int = 0) -> Iterator[IngestRow]:
-        """The rows from one on."""
         if not self._said:
             return self._rows(first, lambda row: self._base)
         return self._rows(first, self._varied if self._said.keys() <= PLAIN else self._prepared_of)
@@ -254,7 +253,6 @@ def _destination(*cells: Cell) -> RowDestination:
 
 
 def _text(name: str, cell: Cell) -> str | None:
-    """A cell of text."""
     assert not isinstance(cell, int), "it is a column of texts"
     try:
         return None if cell is None else cell.decode()

@@ -31,7 +31,6 @@ from leveret.core.errors import (
     TooMany,
 )
 from leveret.embedded.broker import Broker
-from leveret.ingest.blob_folder import BlobFolder
 from leveret.ingest.commit_log import CommitLog, CommittedPart, IngestBatch, Sink
 from leveret.ingest.other_shards import OtherShards
 from leveret.ingest.publishing import Chunk, check, destinations_of, goes_to_stream
@@ -39,7 +38,7 @@ from leveret.ingest.quota import Quota
 from leveret.ingest.roll_forward import RollForward, chunks, row_groups_of
 from leveret.ingest.row_groups import RowGroup
 from leveret.ingest.rows import IngestRow, IngestRows, RowDestination, RowRun, destinations
-from leveret.ingest.staging import Folder, Staging, staged_keys
+from leveret.ingest.staging import BlobFolder, Folder, Staging, staged_keys
 from leveret.observability.logs import Log
 from leveret.runtime.threads import Threads
 from leveret.storage.disk import Disk
@@ -284,7 +283,6 @@ class Sinks:
     # What operators see
 
     def described(self, vhost: str, user: str) -> Iterator[dict[str, Any]]:
-        """The sinks of a user."""
         for sink, batches in self._commit_log.of(vhost, user):
             told = [answer(each) for each in batches]
             yield {"name": sink.name, "staged_bytes": self._staging.bytes_of(sink), "batches": told}

@@ -11,6 +11,8 @@ A part belongs to one attempt of one task, and its name is never used twice: wha
 win is dropped when the batch is aborted, or when it is too old.
 """
 
+from __future__ import annotations
+
 import re
 import struct
 import threading
@@ -20,6 +22,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Protocol
 
+from leveret.core import browse
+from leveret.core.broker import Broker as Core
 from leveret.core.errors import (
     BrokerClosed,
     DamagedJournal,
@@ -30,8 +34,13 @@ from leveret.core.errors import (
     NotFound,
     PreconditionFailed,
 )
+from leveret.core.names import INTERNAL_VHOST
+from leveret.core.properties import Properties, content
+from leveret.core.queue import Queue
+from leveret.embedded.broker import Broker
 from leveret.ingest.commit_log import CommittedPart, Sink
 from leveret.ingest.quota import Quota, digest_of
+from leveret.storage.blobs import body_bytes
 from leveret.storage.disk import NO_ROOM, TEMPORARY, Disk, read_start, replace_file
 from leveret.storage.encryption import BOX_BYTES, KEY_ID_BYTES, NONCE_BYTES, PLAIN, KeyRef, MasterKeys, seal, unseal
 from leveret.storage.journal.records import crc32c
@@ -43,6 +52,8 @@ SINK_BYTES = 16
 PART = re.compile(r"[A-Za-z0-9_-]{1,64}")
 NAME = re.compile(r"([0-9a-f]{32})\.([A-Za-z0-9_-]{1,64})\.(\d{1,5})")
 PIECES_MAX = 10_000  # of one part
+QUEUE_NAME = "staging"
+PAGE_MESSAGES = 1_000  # messages that are looked at in one go
 
 
 @dataclass(slots=True)
@@ -246,7 +257,6 @@ class Staging:
         return [(digest, part, row_group) for row_group in staged.row_groups]
 
     def bytes_of(self, sink: Sink) -> int:
-        """What a sink has staged."""
         return self._quota.bytes_of(self._key(sink))
 
     def _key(self, sink: Sink) -> str:
@@ -298,3 +308,73 @@ def _info(name: str) -> bytes:
 
 def _name(digest: str, part: str, row_group: int) -> str:
     return f"{digest}.{part}.{row_group}"
+
+
+class BlobFolder:
+    """Staged pieces where the next owner of a shard finds them; who writes, reads and removes waits for its store.
+
+    Each piece is a blob, and a message of a queue points to it. The queue is in a virtual host of its own: no client
+    can name it. A blob that no message points to is removed when the broker is opened, as that of any message that was
+    never published.
+    """
+
+    encrypts = True  # a blob is, if there are keys
+
+    def __init__(self, broker: Broker) -> None:
+        assert broker.runtime.large is not None, "a broker in memory has nowhere to stage"
+        self._runtime = broker.runtime
+        self._large = broker.runtime.large
+        self._kept: dict[str, tuple[int, bytes]] = {}  # the number of a message, and the pointer in it
+        with self._runtime as core:
+            queue = _queue(core)
+            cursor: browse.Cursor | None = ()
+            while cursor is not None:
+                found, cursor = browse.ready_after(queue, cursor, PAGE_MESSAGES)
+                for held in found:
+                    message = browse.read(held)
+                    self._kept[str(message.properties.message_id)] = held.seq, message.body
+
+    def names(self) -> list[str]:
+        return list(self._kept)
+
+    def size(self, name: str) -> int:
+        return body_bytes(self._kept[name][1])
+
+    def read_all(self, name: str) -> bytes:
+        return self._large.get(self._known(name)[1])
+
+    def write(self, name: str, *parts: bytes) -> None:
+        """Have a file durably, in the place of the one that has its name."""
+        pointer = self._large.put(b"".join(parts), self._runtime.clock.now_ms())
+        with self._runtime as core:
+            queue = _queue(core)
+            try:
+                seq = core.publish([queue], queue.route, *content(Properties(message_id=name), pointer), blob=True)
+            except LeveretError:
+                self._large.drop_unused(pointer)
+                raise
+            if name in self._kept:
+                browse.ack_waiting(queue, self._kept[name][0])
+            self._kept[name] = seq, pointer
+            commit_batch = self._runtime.commit()
+        self._runtime.wait(commit_batch)
+
+    def unlink(self, name: str) -> None:
+        """Remove a file."""
+        with self._runtime as core:
+            browse.ack_waiting(_queue(core), self._known(name)[0])
+            del self._kept[name]
+            self._runtime.commit()
+
+    def _known(self, name: str) -> tuple[int, bytes]:
+        if name not in self._kept:
+            raise FileNotFoundError(name)
+        return self._kept[name]
+
+
+def _queue(core: Core) -> Queue:
+    """The queue, made when it is first needed."""
+    if INTERNAL_VHOST not in core.topology.vhosts:
+        core.declare_vhost(INTERNAL_VHOST)
+    known = core.topology.vhosts[INTERNAL_VHOST].queues.get(QUEUE_NAME)
+    return core.declare_queue(INTERNAL_VHOST, QUEUE_NAME) if known is None else known

@@ -101,12 +101,10 @@ class LocalBlobs:
         self.put(key, body)
 
     def get(self, key: str) -> bytes:
-        """Read a blob."""
         with _telling("read", OSError):
             return self._disk.read_all(key)
 
     def delete(self, key: str) -> None:
-        """Remove a blob."""
         try:
             with _telling("delete", OSError):
                 self._disk.unlink(key)
@@ -151,12 +149,10 @@ class RemoteBlobs:
             self._store.put(key, body, mode="overwrite")
 
     def get(self, key: str) -> bytes:
-        """Read a blob."""
         with _telling("read", self._error):
             return bytes(self._store.get(key).bytes())
 
     def delete(self, key: str) -> None:
-        """Remove a blob."""
         try:
             with _telling("delete", self._error):
                 self._store.delete(key)
@@ -164,7 +160,6 @@ class RemoteBlobs:
             return
 
     def names(self) -> list[str]:
-        """All blobs."""
         with _telling("list", self._error):
             return [str(meta["path"]) for batch in self._listed.list() for meta in batch]
 

@@ -44,7 +44,6 @@ class Disk:
         return os.open(self._name(name), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
     def open_read(self, name: str) -> int:
-        """Open a file for reading."""
         return os.open(self._name(name), os.O_RDONLY | os.O_CLOEXEC)
 
     def write(self, fd: int, buffers: Sequence[Bytes]) -> int:
@@ -95,7 +94,6 @@ class Disk:
         os.posix_fallocate(fd, 0, size)
 
     def close(self, fd: int) -> None:
-        """Close a file."""
         os.close(fd)
 
     def rename(self, old: str, new: str) -> None:
@@ -103,7 +101,6 @@ class Disk:
         os.rename(self._name(old), self._name(new))
 
     def unlink(self, name: str) -> None:
-        """Remove a name."""
         os.unlink(self._name(name))
 
     def link(self, name: str, directory: str | os.PathLike[str]) -> None:
@@ -111,7 +108,6 @@ class Disk:
         os.link(self._name(name), os.path.join(directory, name))
 
     def names(self) -> list[str]:
-        """The names of all files."""
         return sorted(entry.name for entry in os.scandir(self.path) if entry.is_file())
 
     def sync_dir(self) -> None:

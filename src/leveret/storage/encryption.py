@@ -73,7 +73,6 @@ class KeyRef(NamedTuple):
 
     @property
     def is_derived(self) -> bool:
-        """Whether the key is derived from a master key."""
         return self.salt != NO_SALT
 
 
@@ -149,7 +148,6 @@ class SegmentCipher:
         self._aes = _aes(key)
 
     def encrypt(self, nonce: bytes, data: "Bytes", header: bytes) -> bytes:
-        """Encrypt and authenticate."""
         return self._aes.encrypt(nonce, data, header)
 
     def decrypt(self, nonce: bytes, data: "Bytes", header: bytes) -> bytes:

@@ -16,8 +16,7 @@ from typing import NamedTuple, TypeVar
 from psycopg.types.numeric import Int8
 
 from leveret.core.errors import JournalFailed, PreconditionFailed
-from leveret.storage.journal.postgres.prepared import Connection
-from leveret.storage.journal.postgres.session import PostgresSession, Run, conninfo
+from leveret.storage.journal.postgres.session import Connection, PostgresSession, Run, conninfo
 
 CREATE = "create table if not exists leveret_seat (id int primary key, generation bigint not null, url text)"
 KNOWN = "select to_regclass('leveret_seat') is not null, to_regclass('leveret_group_of') is not null"

@@ -2,13 +2,10 @@
 
 from leveret.core.errors import InvalidArgument, PreconditionFailed
 from leveret.core.exchanges.base import Arguments, Binding, Exchange
-from leveret.core.exchanges.consistent_hash import ConsistentHashExchange
-from leveret.core.exchanges.direct import DefaultExchange, DirectExchange
-from leveret.core.exchanges.fanout import FanoutExchange
+from leveret.core.exchanges.direct import DefaultExchange, DirectExchange, FanoutExchange
+from leveret.core.exchanges.hashing import ConsistentHashExchange, ModulusHashExchange
 from leveret.core.exchanges.headers import HeadersExchange
-from leveret.core.exchanges.local_random import LocalRandomExchange
-from leveret.core.exchanges.modulus_hash import ModulusHashExchange
-from leveret.core.exchanges.random import RandomExchange
+from leveret.core.exchanges.random import LocalRandomExchange, RandomExchange
 from leveret.core.exchanges.topic import TopicExchange
 
 __all__ = [

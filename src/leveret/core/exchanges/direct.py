@@ -1,4 +1,4 @@
-"""The direct exchange: the routing key equals the binding key. And the default exchange: it is the queue's name."""
+"""Exchanges that look at nothing but the routing key, or not even that: direct, default and fanout."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from leveret.core.exchanges.base import Arguments, Binding, Exchange
 
 
 class DirectExchange(Exchange):
-    """Matches by equality, one look-up whatever the number of bindings."""
+    """The routing key equals the binding key: one look-up whatever the number of bindings."""
 
     def __init__(self, *declaration: Any, **named: Any) -> None:
         super().__init__(*declaration, **named)
@@ -18,7 +18,6 @@ class DirectExchange(Exchange):
         return [binding.destination for binding in self._by_key.get(routing_key, ())]
 
     def added(self, binding: Binding) -> None:
-        """Index a new binding."""
         self._by_key.setdefault(binding.key, {})[binding] = None
 
     def removed(self, binding: Binding) -> None:
@@ -43,3 +42,10 @@ class DefaultExchange(Exchange):
         """The queue of that name."""
         queue = self._queues.get(routing_key)
         return () if queue is None else (queue,)
+
+
+class FanoutExchange(Exchange):
+    """Every binding matches every message."""
+
+    def matches(self, routing_key: str, headers: Arguments | None = None, properties: object = None) -> Iterable[Any]:
+        return [binding.destination for binding in self.bindings.values()]

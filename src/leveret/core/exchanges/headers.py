@@ -85,7 +85,6 @@ class HeadersExchange(Exchange):
 
 
 def _agrees(headers: Arguments, name: str, value: object) -> bool:
-    """Whether one header is there as wanted."""
     if name not in headers:
         return False
     found = headers[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from leveret.core.exchanges import DefaultExchange
 from leveret.core.jsonable import decode_table
 from leveret.core.names import check_key
-from leveret.core.probe import probe
+from leveret.core.routing import probe
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management.bindings import find_exchange, implied, shown
 from leveret.protocols.management.call import ManagementCall, parsed

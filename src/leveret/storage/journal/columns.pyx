@@ -85,7 +85,6 @@ cdef class EventColumns(Walk):
         self.clear()
 
     cdef int clear(self) except -1:
-        """Begin new columns."""
         self.rows = 0
         self.kinds, self.hows, self.queue_numbers, self.seqs = Buffer(), Buffer(), Buffer(), Buffer()
         self.ats, self.helds, self.dues, self.enqueueds = Buffer(), Buffer(), Buffer(), Buffer()

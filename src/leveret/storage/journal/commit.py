@@ -316,7 +316,6 @@ class ThreadedCommit(Commit):
     """Commits in a thread of its own, while the owner appends the next commit batch."""
 
     def start(self) -> None:
-        """Start the writer thread."""
         self._work = threading.Lock()
         self._work.acquire()
         self._busy = self._stopping = False

@@ -81,7 +81,6 @@ cdef class FileJournal(OpenBatches):
         return self.live, self.placed
 
     def forget(self, segment: int) -> None:
-        """A segment was removed."""
         self.fold_counts()
         self.live.pop(segment, None)
         self.placed.pop(segment, None)

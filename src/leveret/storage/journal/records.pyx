@@ -74,7 +74,6 @@ cdef class Buffer:
         return 0
 
     cdef bytes copied(self):
-        """All of them."""
         return PyBytes_FromStringAndSize(<const char*>self.data, <Py_ssize_t>self.size)
 
 
@@ -113,7 +112,6 @@ cdef class CommitBatch:
         return PyMemoryView_FromMemory(<char*>self.content.data, <Py_ssize_t>size, PyBUF_READ)
 
     def header(self) -> bytes:
-        """The header as it is."""
         return self.content.data[:BATCH_HEADER_BYTES]
 
     def plain(self) -> memoryview:

@@ -61,7 +61,6 @@ class Store(ABC):
         on_failure: Callable[[JournalFailed], None],
         on_durable: Callable[[int], None] | None,
     ) -> None:
-        """Begin to commit."""
         self._batches = writer
         kind = ThreadedCommit if threaded else Commit
         self.commit = kind(self.journal, writer, self.lock, on_failure, on_durable)

@@ -44,7 +44,6 @@ cdef uint64_t _BLOCK_BYTES_MAX = BLOCK_BYTES_MAX
 
 
 cdef uint64_t filter_bits(const uint8_t* value, size_t size) noexcept:
-    """The two bits of a filter value."""
     cdef uint32_t crc = crc32c_of(0, value, size)
     return (<uint64_t>1 << (crc & 63)) | (<uint64_t>1 << ((crc >> 16) & 63))
 
@@ -161,7 +160,6 @@ cdef class StoredRecord:
 
     @property
     def body(self) -> bytes:
-        """The body as it came."""
         return self.content[self.header_len :]
 
 
@@ -170,7 +168,6 @@ cdef class BlockHead:
 
     @property
     def names_producers(self) -> bool:
-        """Whether some record has a producer."""
         return self.flags & PRODUCED != 0
 
     @property

@@ -45,7 +45,6 @@ cdef class BlockColumns:
         self.clear()
 
     cdef int clear(self) except -1:
-        """Begin new columns."""
         cdef Buffer ends
         self.rows = self.size_bytes = 0
         self.offsets, self.times, self.sequences, self.sizes = Buffer(), Buffer(), Buffer(), Buffer()

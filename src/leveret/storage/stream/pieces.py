@@ -46,7 +46,6 @@ def gone(log: Readable, offset: int) -> NotFound:
 
 
 def _blocks(log: Readable, file: SegmentFile, offset: int, end: int, bytes_max: int) -> bytes:
-    """The wanted blocks of one segment."""
     parts: list[bytes] = []
     size = 0
     for data, head in file.blocks():

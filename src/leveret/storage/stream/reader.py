@@ -15,14 +15,13 @@ from leveret.storage.disk import Disk, reading
 from leveret.storage.encryption import MasterKeys
 from leveret.storage.segments import HEADER_BYTES
 from leveret.storage.stream.blocks import HEAD_BYTES, BlockHead, StoredRecord, block_bytes, read_head, records_in
-from leveret.storage.stream.files.segments import REMEDY, Segment, damage, holding, parse_header
+from leveret.storage.stream.files.segments import PIECE_BYTES, REMEDY, Segment, damage, holding, parse_header
 from leveret.storage.stream.index import Index, IndexRows, read_index
 from leveret.storage.stream.sealing import opened
 
 if TYPE_CHECKING:
     from leveret.storage.stream.log import PartitionLog
 
-PIECE_BYTES = 1 << 20
 AHEAD_BYTES = 4 << 20
 """What is read from a slow disk at once, for a caller that cannot wait for it."""
 
@@ -105,7 +104,6 @@ class SegmentFile:
         return damage(self.segment.name, self.position + at)
 
     def close(self) -> None:
-        """Close the file."""
         self._disk.close(self._fd)
 
 
@@ -190,7 +188,6 @@ class PartitionReader:
         return at_end and self._log.disk.keeps_end
 
     def close(self) -> None:
-        """Close the file."""
         if self._file is not None:
             self._file.close()
             self._file = None

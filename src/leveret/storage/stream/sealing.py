@@ -44,7 +44,6 @@ class Sealer:
         return self._key.key_id + self._key.salt + nonce + self._cipher.encrypt(nonce, plain, header)
 
     def finished(self, block: Block, salt: int, synced: int) -> bytes:
-        """A block as it is written."""
         plain = block.finish(salt, synced, SEALING_BYTES)
         return self._checked(bytes(plain[:HEAD_BYTES]), plain[HEAD_BYTES:])
 

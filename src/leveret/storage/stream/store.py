@@ -180,11 +180,6 @@ class StreamStore:
 
     # Housekeeping
 
-    @property
-    def has_gone(self) -> bool:
-        """Whether files of deleted streams are left."""
-        return bool(self._gone)
-
     def take_gone(self) -> list[StreamRecorder]:
         """Those that were deleted; their files may go once that is durable."""
         gone, self._gone = self._gone, []

@@ -65,7 +65,6 @@ class SegmentHeader(NamedTuple):
     key: KeyRef = KeyRef()
 
     def pack(self) -> bytes:
-        """The bytes of the header."""
         flags = 0 if self.key.is_plain else ENCRYPTED
         version = _DERIVED_VERSION if self.key.is_derived else _VERSION
         facts = (self.segment, self.first_seq, self.salt, *self.key)
@@ -109,7 +108,6 @@ class BatchSealer:
         self._sealed: tuple[int, bytes] | None = None
 
     def begin(self, header: SegmentHeader, keys: MasterKeys) -> None:
-        """Go on in a new segment."""
         self._salt = header.salt
         self._cipher, self._sealed = None if header.key.is_plain else header.cipher(keys), None
 
@@ -157,7 +155,6 @@ class SegmentReader:
         self._starts.pop(segment, None)
 
     def close(self) -> None:
-        """Close every file."""
         for segment in list(self._files):
             self.forget(segment)
 

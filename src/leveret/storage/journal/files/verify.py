@@ -21,7 +21,6 @@ def verify(disk: Disk) -> list[Damage]:
 
 
 def _meta(disk: Disk) -> Iterator[Damage]:
-    """Check META."""
     if META_NAME not in disk.names():
         yield Damage(META_NAME, 0, "it is missing")
     elif not meta_is_whole(disk):
@@ -29,7 +28,6 @@ def _meta(disk: Disk) -> Iterator[Damage]:
 
 
 def _checkpoints(disk: Disk) -> Iterator[Damage]:
-    """Check the checkpoints."""
     for name in checkpoint_names(disk):
         if not checkpoint_is_whole(disk, name):
             yield Damage(name, 0, "its checksum is wrong: it will be ignored, and the log be replayed in full")

@@ -140,7 +140,6 @@ class SegmentWriter:
         return True
 
     def close(self) -> None:
-        """Close the last segment."""
         if self._fd >= 0:
             self._disk.close(self._fd)
             self._fd = -1

@@ -62,14 +62,12 @@ class PostgresBlobs:
         self._run(f"delete from {self._table} where key = %(key)s", {"key": key})
 
     def names(self) -> list[str]:
-        """All blobs."""
         return [str(key) for (key,) in self._run(f"select key from {self._table}", {})]
 
     def close(self) -> None:
         """Nothing is open between two calls."""
 
     def _run(self, statement: str, values: Values) -> list[tuple[Any, ...]]:
-        """One statement."""
         return self._done(lambda: self._session.run(statement, values)[1])
 
     def _done(self, work: Callable[[], Answer]) -> Answer:

@@ -1,16 +1,22 @@
-"""Reads records back from a table: a piece of a segment at once, encrypted commit batches decrypted whole."""
+"""Reading a log back from a table: single records, and all of it when a shard was taken over."""
 
 from leveret.core.errors import DamagedJournal, JournalFailed
+from leveret.core.ports import JournaledState
 from leveret.storage.encryption import MasterKeys
-from leveret.storage.journal.entries import read_head
+from leveret.storage.journal.checkpoint import Position, parse_checkpoint
+from leveret.storage.journal.entries import Replay, read_head
+from leveret.storage.journal.files.recovery import RecoveredJournal, play_batch
 from leveret.storage.journal.files.segments import FRAME_HEADER_BYTES, WINDOW_BYTES, SegmentHeader, parse_header
 from leveret.storage.journal.postgres.bounded_reads import Questions, asked
-from leveret.storage.journal.postgres.table import FIRST_START, SegmentRow, ShardTable
+from leveret.storage.journal.postgres.table import FIRST_START, SegmentRow, ShardRow, ShardTable
 from leveret.storage.segments import HEADER_BYTES
+
+READ_BYTES = 4 << 20
+"""Fetched at once: a takeover needs little memory however long the log is."""
 
 
 class TableReader:
-    """The records of a log in a table."""
+    """The records of a log: a piece of a segment at once, encrypted commit batches decrypted whole."""
 
     def __init__(self, table: ShardTable, keys: MasterKeys, questions: Questions) -> None:
         self._table = table
@@ -31,7 +37,6 @@ class TableReader:
         return asked(self._table.window, segment, offset, max(size, WINDOW_BYTES))
 
     def header(self, segment: int) -> SegmentHeader:
-        """The header of a segment."""
         found = self._headers.get(segment)
         if found is None:
             stored = asked(self._table.header, segment)
@@ -42,7 +47,6 @@ class TableReader:
         return found
 
     def forget(self, segment: int) -> None:
-        """A segment was removed."""
         self._headers.pop(segment, None)
 
     def whole(self, segment: int) -> bytes:
@@ -73,3 +77,73 @@ class TableReader:
 def damaged(segment: int, offset: int, why: str) -> DamagedJournal:
     """The error that names the place of what cannot be read."""
     return DamagedJournal(f"segment {segment} in PostgreSQL is damaged at offset {offset}: {why}; restore a backup")
+
+
+class TableRecovery:
+    """From the rows of a shard that was taken over to the state that was durable.
+
+    The checkpoint that counts is restored, then the commit batches after it are replayed. PostgreSQL does not tear
+    rows, so there is nothing to cut: a commit batch that is not whole, has another salt than its segment or is out of
+    sequence is damage, and so is a log that does not end where the row of the shard says. A damaged checkpoint is left
+    out: the log has everything.
+    """
+
+    def __init__(
+        self, table: ShardTable, reader: TableReader, state: JournaledState, keys: MasterKeys, shard: ShardRow
+    ) -> None:
+        self._table = table
+        self._reader = reader
+        self._state = state
+        self._keys = keys
+        self._shard = shard
+        self.result = RecoveredJournal()
+
+    def run(self) -> RecoveredJournal:
+        """Restore and replay; say where the log goes on."""
+        result, shard = self.result, self._shard
+        position = self._restore()
+        replay = Replay(self._state, result.placed)
+        result.segments = max(0, shard.segment + 1 - shard.oldest)
+        for segment in range(position.segment, shard.segment + 1):
+            position = self._replay_segment(segment, position, replay)
+        if position.seq != shard.last_seq:
+            raise damaged(position.segment, position.offset, f"frame {shard.last_seq} should be its last")
+        result.position = position
+        result.entries = replay.entries
+        return result
+
+    def _restore(self) -> Position:
+        """Restore the checkpoint if there is one; give the position to replay from."""
+        shard, result = self._shard, self.result
+        if shard.checkpoint:
+            stored = asked(self._table.load, shard.checkpoint)
+            checkpoint = parse_checkpoint(stored, self._keys)
+            if checkpoint is not None and checkpoint.position.segment >= shard.oldest:
+                self._state.restore(memoryview(checkpoint.snapshot))
+                result.from_checkpoint = True
+                result.placed.update({n: c for n, c in checkpoint.placed.items() if n >= shard.oldest})
+                return checkpoint.position
+            result.checkpoints_ignored += 1
+        return Position(shard.oldest, HEADER_BYTES, -1 if shard.segment else 0)
+
+    def _replay_segment(self, segment: int, position: Position, replay: Replay) -> Position:
+        """Replay the commit batches of a segment from a position on; give the position after the last one."""
+        header = self._reader.header(segment)
+        offset, seq = (position.offset, position.seq) if segment == position.segment else (HEADER_BYTES, position.seq)
+        if offset == HEADER_BYTES:
+            if seq not in (-1, header.first_seq - 1):
+                raise damaged(segment, offset, f"frame {seq + 1} should be its first, not {header.first_seq}")
+            seq = header.first_seq - 1
+        while rows := asked(self._table.rows, segment, offset, READ_BYTES):
+            for row in rows:
+                stored = bytes(row.data)
+                head = read_head(stored, 0, header.salt)
+                if head is None or head.seq != seq + 1 or row.start != offset or head.end != len(stored):
+                    raise damaged(segment, offset, f"there is no whole frame {seq + 1}")
+                play_batch(replay, stored, 0, head, header, self._keys, row.start)
+                self.result.frames += 1
+                offset, seq = row.start + len(stored), head.seq
+        if segment == self._shard.segment and header.key.is_plain and not self._keys:
+            self.result.last = header
+            return Position(segment, offset, seq)
+        return Position(segment + 1, HEADER_BYTES, seq)

@@ -75,7 +75,6 @@ class Extent(NamedTuple):
 
     @property
     def segments(self) -> range:
-        """The segments that there are."""
         return range(self.oldest, self.segment + 1) if self.segment else range(0)
 
 

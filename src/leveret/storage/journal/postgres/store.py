@@ -31,8 +31,7 @@ from leveret.storage.journal.files.recovery import RecoveredJournal, play_bytes
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.options import JournalOptions
 from leveret.storage.journal.postgres.bounded_reads import Questions, asked
-from leveret.storage.journal.postgres.reader import TableReader
-from leveret.storage.journal.postgres.recovery import TableRecovery
+from leveret.storage.journal.postgres.reader import TableReader, TableRecovery
 from leveret.storage.journal.postgres.stream_table import Beside
 from leveret.storage.journal.postgres.table import ShardRow, ShardTable, Unknown
 from leveret.storage.journal.postgres.writer import RETRY_S, RETRY_S_MAX, TableWriter, fenced

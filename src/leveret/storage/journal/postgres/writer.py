@@ -165,7 +165,6 @@ class TableWriter:
         self._began(header)
 
     def _began(self, header: SegmentHeader) -> None:
-        """A segment is there."""
         self._sealer.begin(header, self._keys)
         self.segment = header.segment
         self._beginning = None

@@ -35,9 +35,10 @@ from leveret.storage.disk import (
 from leveret.storage.encryption import MasterKeys
 from leveret.storage.segments import HEADER_BYTES
 from leveret.storage.stream.blocks import BlockHead, records_in
-from leveret.storage.stream.files.search import PIECE_BYTES, Blocks
 from leveret.storage.stream.files.segments import (
+    PIECE_BYTES,
     REMEDY,
+    Blocks,
     PartitionShare,
     Segment,
     bases,

@@ -17,8 +17,7 @@ from contextlib import suppress
 from leveret.storage.disk import TEMPORARY, Bytes, Disk, NoRoom, discard, reading, write_beside
 from leveret.storage.encryption import MasterKeys
 from leveret.storage.segments import HEADER_BYTES
-from leveret.storage.stream.files.search import Blocks
-from leveret.storage.stream.files.segments import Segment, damage, pack_header, read_header
+from leveret.storage.stream.files.segments import Blocks, Segment, damage, pack_header, read_header
 from leveret.storage.stream.index import Index, IndexRows, index_name, read_index, write_index
 from leveret.storage.stream.producers import Producers
 from leveret.storage.stream.sealing import Sealer

@@ -13,8 +13,15 @@ from leveret.storage.disk import Bytes, Disk, discard, reading, take_place, writ
 from leveret.storage.encryption import MasterKeys
 from leveret.storage.segments import HEADER_BYTES
 from leveret.storage.stream.blocks import HEAD_BYTES, BlockHead, block_bytes, lost_block, read_head
-from leveret.storage.stream.files.search import Blocks, beginnings
-from leveret.storage.stream.files.segments import PartitionShare, bases, pack_header, read_header, segment_name
+from leveret.storage.stream.files.segments import (
+    Blocks,
+    PartitionShare,
+    bases,
+    beginnings,
+    pack_header,
+    read_header,
+    segment_name,
+)
 from leveret.storage.stream.index import Index, index_name, read_index
 
 SALT_AT = 48

@@ -8,13 +8,15 @@ partition of how many it is says whether keys are still looked for where they we
 
 import struct
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from leveret.core.errors import DamagedJournal, UnknownFormat
 from leveret.storage import segments
 from leveret.storage.disk import Disk, read_start
-from leveret.storage.segments import HEADER_BYTES
+from leveret.storage.segments import HEADER_BYTES, occurrences
+from leveret.storage.stream.blocks import HEAD_BYTES, MAGIC, BlockHead, block_bytes, read_head
 
 REMEDY = "restore the stream from a backup, or start once with salvage to skip what is damaged"
 
@@ -22,6 +24,7 @@ _HEADER = struct.Struct("<4sH2xQIII32xI")
 _MAGIC = b"LSTR"
 _VERSION = 1
 _PREFIX, _SUFFIX = "stream-", ".log"
+PIECE_BYTES = 1 << 20
 
 
 class PartitionShare(NamedTuple):
@@ -89,7 +92,6 @@ class Segment:
 
     @property
     def name(self) -> str:
-        """Its file name."""
         return segment_name(self.base)
 
 
@@ -98,3 +100,46 @@ def holding(found: list[Segment], offset: int) -> Segment | None:
     found = found[:]  # retention may remove some of them meanwhile, in its own thread
     at = bisect_right(found, offset, key=lambda segment: segment.base) - 1
     return found[max(at, 0)] if found else None
+
+
+class Blocks:
+    """The good blocks of a file that is open for reading, wherever they lie: also behind a bad one."""
+
+    def __init__(self, disk: Disk, fd: int, size: int, salt: int) -> None:
+        """Read so much of a file; blocks with another salt are of another segment."""
+        self._disk = disk
+        self._fd = fd
+        self._size = size
+        self._salt = salt
+
+    def at(self, position: int) -> tuple[bytes, BlockHead] | None:
+        """A good block and its header; None when there is none at a position."""
+        claimed = block_bytes(self._disk.pread(self._fd, HEAD_BYTES, position), 0)
+        if not 0 < claimed <= self._size - position:
+            return None
+        data = self._disk.pread(self._fd, claimed, position)
+        head = read_head(data, 0, self._salt)
+        return None if head is None else (data, head)
+
+    def following(self, position: int, first: int) -> Iterator[tuple[int, bytes, BlockHead]]:
+        """The good blocks from a position on that go on where the one before ended, beginning with this offset."""
+        while position < self._size and (found := self.at(position)) is not None and found[1].first == first:
+            yield position, *found
+            position, first = position + len(found[0]), first + found[1].count
+
+    def after(self, position: int) -> Iterator[tuple[int, bytes, BlockHead]]:
+        """Every good block at or after a position, with its own, found by how blocks begin."""
+        for at in beginnings(self._disk, self._fd, position, self._size):
+            found = self.at(at)
+            if found is not None:
+                yield at, *found
+
+
+def beginnings(disk: Disk, fd: int, position: int, size: int) -> Iterator[int]:
+    """Every position at or after this one where a block may begin."""
+    while position < size:
+        piece = disk.pread(fd, PIECE_BYTES, position)
+        for at in occurrences(piece, MAGIC):
+            yield position + at
+        # The magic may lie across the ends of two pieces.
+        position += max(1, len(piece) - len(MAGIC) + 1)

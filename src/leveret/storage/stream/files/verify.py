@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from leveret.storage.disk import Disk, reading
 from leveret.storage.segments import HEADER_BYTES, Damage
-from leveret.storage.stream.files.search import Blocks
-from leveret.storage.stream.files.segments import bases, read_header, segment_name
+from leveret.storage.stream.files.segments import Blocks, bases, read_header, segment_name
 
 
 def verify_partition(disk: Disk) -> list[Damage]:
