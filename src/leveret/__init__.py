@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from leveret.embedded.broker import Broker, open
     from leveret.embedded.exchange import Exchange
     from leveret.embedded.group import Group
-    from leveret.embedded.group_consumer import GroupConsumer
+    from leveret.embedded.group_consumer import AsyncGroupConsumer, GroupConsumer
     from leveret.embedded.message import Message, Peeked
     from leveret.embedded.outgoing import Outgoing
     from leveret.embedded.queue import Queue
@@ -80,6 +80,7 @@ else:
         "open": "leveret.embedded.broker",
         "Exchange": "leveret.embedded.exchange",
         "Group": "leveret.embedded.group",
+        "AsyncGroupConsumer": "leveret.embedded.group_consumer",
         "GroupConsumer": "leveret.embedded.group_consumer",
         "Message": "leveret.embedded.message",
         "Peeked": "leveret.embedded.message",
@@ -110,6 +111,7 @@ else:
 __all__ = [
     "AccessRefused",
     "Appended",
+    "AsyncGroupConsumer",
     "AsyncOnce",
     "AsyncRemoteBroker",
     "BlobStoreFailed",

@@ -1,6 +1,7 @@
 """The same verbs for asyncio."""
 
 import asyncio
+import inspect
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -105,3 +106,75 @@ def test_a_closed_broker_refuses(broker: leveret.Broker) -> None:
     broker.close()
     with pytest.raises(leveret.BrokerClosed):
         run(orders.asend("x"))
+
+
+def test_every_verb_that_waits_has_a_twin(reopen: Reopen) -> None:
+    broker = reopen()
+
+    async def scenario() -> None:
+        dlq, orders = await broker.adeclare_queues(["dlq", "orders"])
+        assert (await broker.aqueue("orders")).name == "orders"
+        events = await broker.aexchange("events", "fanout")
+        await events.abind(orders)
+        assert await events.apublish("", "x") is not None
+        await events.aunbind(orders)
+        assert await events.apublish("", "x") is None
+        await events.adelete()
+        await orders.apause()
+        assert await orders.areceive() == []
+        await orders.aresume()
+        later = await orders.asend("later", delay=60)
+        assert (await orders.acancel(later), await orders.acancel(later)) == (True, False)
+        assert (await orders.aredrive(dlq)).moved == 1
+        assert await dlq.adiscard(priority_max=0) == 1
+        await orders.asend_many(["a", "b"])
+        assert await orders.apurge() == 2
+        await broker.apolicy("some", "^o", {"max-length": 1})
+        await broker.adelete_policy("some")
+        await broker.aflush()
+        assert await orders.adelete() == 0
+
+    run(scenario())
+    assert run(broker.aclose()) is None
+    assert [each.name for each in reopen().queues()] == ["dlq"]
+
+
+def test_a_member_for_tasks(broker: leveret.Broker) -> None:
+    async def scenario() -> None:
+        clicks = await broker.astream("clicks", partitions=2)
+        billing = await clicks.agroup("billing")
+        async with billing.aconsumer("one") as one:
+            waiting = asyncio.create_task(one.poll(wait=PATIENCE_S))
+            while clicks.stats().waiters == 0:
+                await asyncio.sleep(0)
+            await clicks.asend_many(["a", "b", "c"], key="k")
+            assert [record.body for record in await waiting] == ["a", "b", "c"]
+            assert await one.commit()
+            await clicks.asend("d", key="k")
+            assert [record.body for record in await one.poll()] == ["d"]
+            async with billing.aconsumer("two") as two:
+                assert len(two.partitions) == 1
+                assert not await one.commit(), "the group has changed"
+            async for record in one:
+                assert record.body == "d"
+                break
+            assert await one.commit()
+        assert sum(billing.lag().values()) == 0
+        await billing.areset("earliest")
+        assert sum(billing.lag().values()) == 4
+        assignment = await billing.ajoin("three")
+        await billing.acommit("three", assignment.generation, dict.fromkeys(assignment.partitions, 0))
+        billing.leave("three")
+        await billing.adelete()
+        assert await clicks.adelete() == 4
+
+    run(scenario())
+
+
+def test_twins_keep_signatures_and_say_what_they_do() -> None:
+    for kind in (leveret.Broker, leveret.Exchange, leveret.Group, leveret.Queue, leveret.Stream):
+        for name in (each for each in dir(kind) if each.startswith("a") and hasattr(kind, each[1:])):
+            twin, verb = getattr(kind, name), getattr(kind, name[1:])
+            assert twin.__doc__, f"{kind.__name__}.{name}"
+            assert inspect.iscoroutinefunction(twin) or name in ("aiterate", "aconsumer")
+            assert not inspect.iscoroutinefunction(verb)

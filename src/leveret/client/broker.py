@@ -14,9 +14,9 @@ from leveret.client.network import TaskNetwork, ThreadNetwork
 from leveret.client.queue import AsyncRemoteQueue, QueueVerbs, RemoteQueue
 from leveret.client.session import ClientOptions, Session
 from leveret.client.stream import AsyncRemoteStream, RemoteStream, StreamVerbs
-from leveret.client.verbs import AsynchronousBlock, Closable, ThreadedBlock, finish, verb
 from leveret.clock import SystemClock
 from leveret.core.errors import ExchangeNotFound
+from leveret.embedded.verbs import AsynchronousBlock, Closable, ThreadedBlock, finish, verb
 from leveret.embedded.worker import Worker
 
 URL = "http://127.0.0.1:15672"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from leveret.client import calls
 from leveret.client.calls import ClientCall
 from leveret.client.session import Remote
-from leveret.client.verbs import Asynchronous, Threaded, verb
 from leveret.embedded.outgoing import Outgoing
+from leveret.embedded.verbs import Asynchronous, Threaded, verb
 
 if TYPE_CHECKING:
     from leveret.client.broker import AsyncRemoteBroker, RemoteBroker

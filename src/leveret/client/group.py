@@ -2,101 +2,48 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal
 
 from leveret.client import stream_calls as calls
 from leveret.client.calls import Row
 from leveret.client.message import RemoteRecord
 from leveret.client.session import HasSession, Remote
-from leveret.client.verbs import (
-    Asynchronous,
-    AsynchronousBlock,
-    Closable,
-    Threaded,
-    ThreadedBlock,
-    attribute,
-    drain,
-    finish,
-    verb,
-)
 from leveret.clock import SystemClock
 from leveret.core.errors import BrokerClosed, NotFound, StaleGeneration
 from leveret.core.membership import Assignment
 from leveret.embedded.group import SESSION_S
-from leveret.embedded.reading import READ_RECORDS
+from leveret.embedded.group_consumer import SIGNS_PER_SESSION, AsynchronousMember, MemberVerbs, ThreadedMember
+from leveret.embedded.verbs import (
+    Asynchronous,
+    Threaded,
+    attribute,
+    finish,
+    verb,
+)
 
 if TYPE_CHECKING:
     from leveret.client.broker import AsyncRemoteBroker, RemoteBroker
 
-SIGNS_PER_SESSION = 3
-"""How often a member that waits gives a sign of life within its session."""
 WAIT_S_MAX = 60  # of one request, as the server has it
 REST_S = 1.0  # of a member without partitions, before it asks again: it takes over soon when another goes
 
 
-class ConsumerVerbs(Closable):
-    """What both clients do as a member that joins, reads its share and joins again after changes."""
+class RemoteMember(MemberVerbs[RemoteRecord]):
+    """What both clients do as a member: one request reads all its partitions, and is its sign of life."""
 
     def __init__(self, group: GroupVerbs, member: str | None, session_s: float) -> None:
-        self.member = member or f"member-{secrets.token_hex(8)}"
+        super().__init__(member, session_s)
         self._names = group.stream, group.name, self.member
         self._session = group.broker.session
         self._ask = self._session.ask
-        self._session_s = session_s
         self._clock = SystemClock()
-        self._assignment = Assignment(0, ())
-        self._done: dict[int, int] = {}
-        """What to commit: the offset after the last record that was given, by partition."""
         self._offsets: dict[int, int] = {}
         """Where to read on; the partition that was read last is last."""
 
-    @property
-    def partitions(self) -> tuple[int, ...]:
-        """What it reads now."""
-        return self._assignment.partitions
-
-    @verb
-    async def poll(self, max_records: int = READ_RECORDS, *, wait: float = 0) -> list[RemoteRecord]:
-        """The next records of its partitions; when there are none yet, wait up to `wait` seconds.
-
-        When the group has changed, what was not committed comes again, here or at another member.
-        """
-        return [self._give(record) for record in await self._fetch(max_records, wait)]
-
-    @verb
-    async def commit(self) -> bool:
-        """Note durably that all that it gave is done; False when the group has changed: then it is not noted."""
-        try:
-            if self._done:
-                await self._ask(calls.commit(*self._names, self._assignment.generation, self._done))
-        except StaleGeneration:
-            await self._join()
-            return False
-        self._done = {}
-        return True
-
-    async def _records(self) -> AsyncGenerator[RemoteRecord, None]:
-        """Record after record, for as long as the client is open."""
-        with suppress(BrokerClosed):
-            while True:
-                found = await self._fetch(READ_RECORDS, self._session_s)
-                assignment = self._assignment
-                for record in found:
-                    if self._assignment is not assignment:
-                        break  # what is left was read under an assignment that has ended
-                    yield self._give(record)
-
-    def _give(self, record: RemoteRecord) -> RemoteRecord:
-        """Count a record as done with the next commit."""
-        self._done[record.partition] = record.offset + 1
-        return record
-
     async def _fetch(self, max_records: int, wait: float) -> list[RemoteRecord]:
-        """Read, waiting if need be; join again when the group has changed."""
         until_ms = self._clock.now_ms() + round(wait * 1000)
         while True:
             left_s = (until_ms - self._clock.now_ms()) / 1000
@@ -121,9 +68,11 @@ class ConsumerVerbs(Closable):
         return polled.records
 
     async def _join(self) -> None:
-        """Learn what to read, and begin where the group is; what was not committed comes again."""
         joined = await self._ask(calls.join(*self._names, self._session_s))
         self._assignment, self._offsets, self._done = joined.assignment, joined.offsets, {}
+
+    async def _commit(self) -> None:
+        await self._ask(calls.commit(*self._names, self._assignment.generation, self._done))
 
     async def _close(self) -> None:
         """Leave the group; what was not committed is read again by others."""
@@ -131,26 +80,16 @@ class ConsumerVerbs(Closable):
             await self._ask(calls.leave(*self._names))
 
 
-class RemoteGroupConsumer(ConsumerVerbs, ThreadedBlock):
+class RemoteGroupConsumer(RemoteMember, ThreadedMember[RemoteRecord]):
     """One reader, from group.consumer(); for one thread at a time. See leveret.GroupConsumer."""
 
     def __init__(self, group: RemoteGroup, member: str | None, session_s: float) -> None:
         super().__init__(group, member, session_s)
         finish(self._join())
 
-    def __iter__(self) -> Iterator[RemoteRecord]:
-        return drain(self._records())
 
-
-class AsyncRemoteGroupConsumer(ConsumerVerbs, AsynchronousBlock):
+class AsyncRemoteGroupConsumer(RemoteMember, AsynchronousMember[RemoteRecord]):
     """The same for one task at a time: `async with group.consumer() as consumer`."""
-
-    async def __aenter__(self) -> Self:
-        await self._join()
-        return self
-
-    def __aiter__(self) -> AsyncIterator[RemoteRecord]:
-        return self._records()
 
 
 class GroupVerbs(Remote):

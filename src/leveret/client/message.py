@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from leveret.client import calls
 from leveret.client.calls import ATTRIBUTES, Row
-from leveret.client.verbs import Asynchronous, Threaded, verb
 from leveret.core.jsonable import decode
 from leveret.core.properties import Properties
+from leveret.embedded.verbs import Asynchronous, Threaded, verb
 from leveret.runtime.bodies import decode as decode_body
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """How a client waits: for a connection, an answer, or some seconds; in a thread, or in a task.
 
-Both are coroutines. Those of ThreadNetwork block the thread and never suspend (see verbs.py).
+Both are coroutines. Those of ThreadNetwork block the thread and never suspend (see embedded/verbs.py).
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from leveret.client.servers import Address
 from leveret.core.errors import Unreachable
+from leveret.embedded.verbs import finish
 from leveret.http_client import READ_BYTES, Answer, AnswerReader, AsyncConnection
 
 HANGS = "it gives no sign of life"
@@ -159,6 +160,8 @@ class ThreadConnection:
 
 class ThreadNetwork:
     """Connections whose answers a thread waits for."""
+
+    run = staticmethod(finish)
 
     def __init__(self) -> None:
         self._closed = threading.Event()

@@ -11,12 +11,12 @@ from leveret.client import calls
 from leveret.client.calls import ANY_ID, Row
 from leveret.client.message import AsyncRemoteMessage, MessageVerbs, RemoteMessage, RemotePeeked, time_of
 from leveret.client.session import HasSession, Remote
-from leveret.client.verbs import Asynchronous, Threaded, attribute, drain, finish, verb
 from leveret.clock import Clock
 from leveret.core.errors import BrokerClosed, InvalidReceipt, MessageNotFound, Unreachable
 from leveret.core.names import PROCESSED_SUFFIX
 from leveret.embedded.outgoing import Outgoing
 from leveret.embedded.processed import WINDOW_S
+from leveret.embedded.verbs import Asynchronous, Threaded, attribute, drain, finish, verb
 from leveret.embedded.worker import Handler, Worker
 from leveret.runtime.redrive import RedriveResult
 from leveret.runtime.stats import QueueStats

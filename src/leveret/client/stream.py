@@ -12,7 +12,11 @@ from leveret.client.group import AsyncRemoteGroup, GroupVerbs, RemoteGroup
 from leveret.client.message import RemoteRecord
 from leveret.client.queue import SEND_MAX, WAIT_S_MAX, batches, waits
 from leveret.client.session import HasSession, Remote
-from leveret.client.verbs import (
+from leveret.core.errors import BrokerClosed
+from leveret.embedded.reading import READ_BYTES, READ_RECORDS
+from leveret.embedded.records import Place
+from leveret.embedded.stream import Appended, StreamStats
+from leveret.embedded.verbs import (
     Asynchronous,
     AsynchronousBlock,
     Closable,
@@ -22,10 +26,6 @@ from leveret.client.verbs import (
     iteration,
     verb,
 )
-from leveret.core.errors import BrokerClosed
-from leveret.embedded.reading import READ_BYTES, READ_RECORDS
-from leveret.embedded.records import Place
-from leveret.embedded.stream import Appended, StreamStats
 
 if TYPE_CHECKING:
     from leveret.client.broker import AsyncRemoteBroker, RemoteBroker

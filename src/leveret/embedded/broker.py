@@ -27,6 +27,7 @@ from leveret.embedded.exchange import Exchange
 from leveret.embedded.outgoing import PreparedMessage
 from leveret.embedded.queue import Queue
 from leveret.embedded.stream import Stream, stream_arguments
+from leveret.embedded.verbs import Durable, durably, in_thread, twin
 from leveret.embedded.worker import Worker
 from leveret.runtime.large_bodies import LargeBodies, open_blobs
 from leveret.runtime.options import options_of
@@ -58,28 +59,43 @@ class Broker:
 
     # Queues
 
+    @durably
     def queue(
         self,
+        /,
         name: str,
         *,
         durable: bool = True,
         arguments: Mapping[str, Any] | None = None,
         vhost: str = VHOST,
         **options: Any,
-    ) -> Queue:
+    ) -> Durable[Queue]:
         """The queue of that name, made if need be; options that contradict an existing one are refused."""
-        return self.declare_queues([name], durable=durable, arguments=arguments, vhost=vhost, **options)[0]
+        commit_batch, queues = self._declare_queues([name], durable, arguments, vhost, options)
+        return commit_batch, queues[0]
 
+    @durably
     def declare_queues(
         self,
+        /,
         names: Iterable[str],
         *,
         durable: bool = True,
         arguments: Mapping[str, Any] | None = None,
         vhost: str = VHOST,
         **options: Any,
-    ) -> list[Queue]:
+    ) -> Durable[list[Queue]]:
         """Many queues with the same options, in one commit."""
+        return self._declare_queues(names, durable, arguments, vhost, options)
+
+    def _declare_queues(
+        self,
+        names: Iterable[str],
+        durable: bool,
+        arguments: Mapping[str, Any] | None,
+        vhost: str,
+        options: Mapping[str, Any],
+    ) -> Durable[list[Queue]]:
         raw = dict(arguments or {})
         if raw.get(QUEUE_TYPE) == STREAM:
             raise InvalidArgument("a stream is made by broker.stream(), and that gives what reads it")
@@ -99,8 +115,7 @@ class Broker:
                     queues.append(existing)
             self._declare_dead_letter(core, vhost, options.get("dead_letter"))
             commit_batch = self.runtime.commit() if core.log.last_queue_id != before else 0
-        self.runtime.wait(commit_batch)
-        return [Queue(self, queue) for queue in queues]
+        return commit_batch, [Queue(self, queue) for queue in queues]
 
     def _declare_dead_letter(self, core: Core, vhost: str, name: str | None) -> None:
         """Make the queue for dead letters if there is none; it has no dead letters of its own."""
@@ -109,6 +124,7 @@ class Broker:
 
     # Streams
 
+    @durably
     def stream(
         self,
         name: str,
@@ -119,7 +135,7 @@ class Broker:
         segment_bytes: int | None = None,
         arguments: Mapping[str, Any] | None = None,
         vhost: str = VHOST,
-    ) -> Stream:
+    ) -> Durable[Stream]:
         """The stream of that name, made if need be: a log that is read from any offset, and again.
 
         It keeps everything, or what is younger than `max_age` (seconds, a timedelta, or a text such as "7D") and at
@@ -133,9 +149,7 @@ class Broker:
                 existing = core.declare_queue(vhost, name, {**kept, **given, QUEUE_TYPE: STREAM})
             if existing.recorder is None:
                 raise NotSupported(f"'{name}' is a queue, no stream: use broker.queue(), or another name")
-            commit_batch = self.runtime.commit()
-        self.runtime.wait(commit_batch)
-        return Stream(self, existing)
+            return self.runtime.commit(), Stream(self, existing)
 
     def streams(self, vhost: str = VHOST) -> list[Stream]:
         """Every stream, by name."""
@@ -151,6 +165,7 @@ class Broker:
 
     # Exchanges and policies
 
+    @durably
     def exchange(
         self,
         name: str,
@@ -161,7 +176,7 @@ class Broker:
         internal: bool = False,
         arguments: Mapping[str, Any] | None = None,
         vhost: str = VHOST,
-    ) -> Exchange:
+    ) -> Durable[Exchange]:
         """The exchange of that name, made if need be (direct unless told otherwise)."""
         with self.runtime as core:
             if type is not None or name not in core.topology.vhost(vhost).exchanges:
@@ -174,10 +189,9 @@ class Broker:
                     internal=internal,
                     arguments=arguments,
                 )
-            commit_batch = self.runtime.commit()
-        self.runtime.wait(commit_batch)
-        return Exchange(self, vhost, name)
+            return self.runtime.commit(), Exchange(self, vhost, name)
 
+    @durably
     def policy(
         self,
         name: str,
@@ -187,20 +201,19 @@ class Broker:
         priority: int = 0,
         apply_to: str = "all",
         operator: bool = False,
-    ) -> None:
+    ) -> Durable[None]:
         """Give settings (arguments without "x-") to all queues and exchanges whose name the pattern matches."""
         policy = Policy(name, pattern, priority, apply_to, definition, operator)
         with self.runtime as core:
             core.set_policy(VHOST, policy)
-            commit_batch = self.runtime.commit()
-        self.runtime.wait(commit_batch)
+            return self.runtime.commit(), None
 
-    def delete_policy(self, name: str, *, operator: bool = False) -> None:
+    @durably
+    def delete_policy(self, name: str, *, operator: bool = False) -> Durable[None]:
         """Remove a policy; a missing one is no error."""
         with self.runtime as core:
             core.delete_policy(VHOST, name, operator)
-            commit_batch = self.runtime.commit()
-        self.runtime.wait(commit_batch)
+            return self.runtime.commit(), None
 
     def stats(self) -> BrokerStats:
         """The totals of all queues, and the figures of the journal."""
@@ -251,6 +264,17 @@ class Broker:
         for running in list(self.running):
             running.stop()
         self.runtime.close()
+
+    # The same for asyncio
+
+    aqueue = twin(queue)
+    adeclare_queues = twin(declare_queues)
+    astream = twin(stream)
+    aexchange = twin(exchange)
+    apolicy = twin(policy)
+    adelete_policy = twin(delete_policy)
+    aflush = in_thread(flush)
+    aclose = in_thread(close)
 
     def __enter__(self) -> Self:
         return self

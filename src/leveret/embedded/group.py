@@ -8,7 +8,6 @@ with clicks.group("billing").consumer() as consumer:
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
@@ -17,7 +16,8 @@ from leveret.core.consumer_groups import ConsumerGroup
 from leveret.core.errors import InvalidArgument, NotFound
 from leveret.core.membership import SESSION_MS, Assignment
 from leveret.embedded.declare import milliseconds
-from leveret.embedded.group_consumer import GroupConsumer
+from leveret.embedded.group_consumer import AsyncGroupConsumer, GroupConsumer
+from leveret.embedded.verbs import Durable, durably, twin
 from leveret.storage.stream.starts import start_named
 
 if TYPE_CHECKING:
@@ -65,13 +65,12 @@ class Group:
 
     # Members
 
-    def join(self, member: str, *, session: float = SESSION_S) -> Assignment:
+    @durably
+    def join(self, member: str, *, session: float = SESSION_S) -> Durable[Assignment]:
         """Come in, or learn what to read after a change; without a sign of life for `session` seconds it is out."""
         with self.runtime as core:
             assignment = self._current.join(member, core.now_ms, milliseconds("session", session))
-            commit_batch = self.runtime.commit()
-        self.runtime.wait(commit_batch)
-        return assignment
+            return self.runtime.commit(), assignment
 
     def heartbeat(self, member: str, generation: int) -> None:
         """Give a sign of life; StaleGeneration means: join again."""
@@ -83,12 +82,12 @@ class Group:
         with self.runtime as core:
             self._current.leave(member, core.now_ms)
 
-    def commit(self, member: str, generation: int, offsets: Mapping[int, int]) -> None:
+    @durably
+    def commit(self, member: str, generation: int, offsets: Mapping[int, int]) -> Durable[None]:
         """Note durably which record of each partition is to be read next; StaleGeneration means: join again."""
         with self.runtime as core:
             self._current.commit(member, generation, offsets, core.now_ms)
-            commit_batch = self.runtime.commit()
-        self.runtime.wait(commit_batch)
+            return self.runtime.commit(), None
 
     def position(self, partition: int) -> int:
         """The offset of the next record to read; the oldest one where nothing was committed, or it is gone."""
@@ -103,7 +102,11 @@ class Group:
 
     def consumer(self, member: str | None = None, *, session: float = SESSION_S) -> GroupConsumer:
         """A member that joins, reads its share, and joins again after a change; close it, or use a `with` block."""
-        return GroupConsumer(self, member or f"member-{secrets.token_hex(8)}", session)
+        return GroupConsumer(self, member, session)
+
+    def aconsumer(self, member: str | None = None, *, session: float = SESSION_S) -> AsyncGroupConsumer:
+        """The same for asyncio, for an `async with` block."""
+        return AsyncGroupConsumer(self, member, session)
 
     # Operators
 
@@ -112,21 +115,27 @@ class Group:
         with self.runtime:
             return self._current.lag(self.stream.recorder)
 
-    def reset(self, to: Literal["earliest", "latest"] | datetime) -> dict[int, int]:
+    @durably
+    def reset(self, to: Literal["earliest", "latest"] | datetime) -> Durable[dict[int, int]]:
         """Go to the oldest record, after the newest one, or to a time; members have to join again."""
         if to not in ("earliest", "latest") and not isinstance(to, datetime):
             raise InvalidArgument(f"a group is reset to earliest, latest or a datetime, not {to!r}")
         target = start_named(to).value if isinstance(to, datetime) else to
         with self.runtime:
             offsets = self._current.reset(self.stream.recorder, target)
-            commit_batch = self.runtime.commit()
-        self.runtime.wait(commit_batch)
-        return offsets
+            return self.runtime.commit(), offsets
 
-    def delete(self) -> None:
+    @durably
+    def delete(self) -> Durable[None]:
         """Forget the group, which must have no members."""
         with self.runtime as core:
             self._current.expire(core.now_ms)
             self.runtime.streams.groups.delete(self._group.vhost, self._group.stream, self.name, core.now_ms)
-            commit_batch = self.runtime.commit()
-        self.runtime.wait(commit_batch)
+            return self.runtime.commit(), None
+
+    # The same for asyncio
+
+    ajoin = twin(join)
+    acommit = twin(commit)
+    areset = twin(reset)
+    adelete = twin(delete)

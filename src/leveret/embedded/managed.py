@@ -14,6 +14,7 @@ from leveret.core.held import Held
 from leveret.core.ids import parse_id
 from leveret.core.queue import Queue as CoreQueue
 from leveret.embedded.message import Peeked, look
+from leveret.embedded.verbs import Durable, durably, in_thread, twin
 from leveret.runtime.conditions import filter_of
 from leveret.runtime.redrive import Redrive, RedriveResult
 from leveret.runtime.stats import QueueStats, queue_stats
@@ -161,48 +162,47 @@ class ManagedQueue:
         """The messages whose delay has not ended, the next one first."""
         return self.browse(limit, state="scheduled")
 
-    def cancel(self, message_id: str) -> bool:
+    @durably
+    def cancel(self, message_id: str) -> Durable[bool]:
         """Remove a message that is scheduled for later; False when it is not."""
         with self.runtime:
             found = browse.cancel(self.core, parse_id(self.tag, message_id))
-            commit_batch = self.runtime.commit()
-        self.runtime.wait(commit_batch)
-        return found
+            return self.runtime.commit(), found
 
-    def purge(self) -> int:
+    @durably
+    def purge(self) -> Durable[int]:
         """Remove everything that is ready; give the number of messages."""
         with self.runtime:
             count = browse.purge(self.core)
-            commit_batch = self.runtime.commit()
-        self.runtime.wait(commit_batch)
-        return count
+            return self.runtime.commit(), count
 
-    def pause(self) -> None:
+    @durably
+    def pause(self) -> Durable[None]:
         """Hand nothing out until resume(), also after a restart; sending goes on."""
-        self._pause(True)
+        return self._pause(True)
 
-    def resume(self) -> None:
+    @durably
+    def resume(self) -> Durable[None]:
         """Hand messages out again."""
-        self._pause(False)
+        return self._pause(False)
 
-    def _pause(self, paused: bool) -> None:
+    def _pause(self, paused: bool) -> Durable[None]:
         """Set or lift the pause."""
         with self.runtime as core:
             core.pause_queue(self.core, paused)
-            commit_batch = self.runtime.commit()
-        self.runtime.wait(commit_batch)
+            return self.runtime.commit(), None
 
-    def delete(self, *, if_unused: bool = False, if_empty: bool = False) -> int:
+    @durably
+    def delete(self, *, if_unused: bool = False, if_empty: bool = False) -> Durable[int]:
         """Delete the queue with everything in it; give the number of messages that were ready."""
         with self.runtime as core:
             count = core.delete_queue(self.core, if_unused=if_unused, if_empty=if_empty)
             self.runtime.waiters.wake_all([self._core.id])
-            commit_batch = self.runtime.commit()
-        self.runtime.wait(commit_batch)
-        return count
+            return self.runtime.commit(), count
 
     def redrive(
         self,
+        /,
         to: str | ManagedQueue | None = None,
         *,
         limit: int | None = None,
@@ -219,8 +219,18 @@ class ManagedQueue:
         chosen = filter_of(self.tag, conditions)
         return Redrive(self.runtime, self.core, target, chosen, limit, rate, dry_run).run(progress)
 
-    def discard(self, *, limit: int | None = None, dry_run: bool = False, **conditions: Any) -> int:
+    def discard(self, /, *, limit: int | None = None, dry_run: bool = False, **conditions: Any) -> int:
         """Remove the ready messages that meet conditions, those of browse; give their number. A dry run only counts."""
         if not any(value is not None for value in conditions.values()):
             raise InvalidArgument("discard wants a condition: purge() removes everything")
         return Discard(self.runtime, self.core, filter_of(self.tag, conditions), limit, dry_run).run()
+
+    # The same for asyncio
+
+    acancel = twin(cancel)
+    apurge = twin(purge)
+    apause = twin(pause)
+    aresume = twin(resume)
+    adelete = twin(delete)
+    aredrive = in_thread(redrive)
+    adiscard = in_thread(discard)

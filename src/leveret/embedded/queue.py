@@ -24,6 +24,7 @@ from leveret.embedded.managed import ManagedQueue
 from leveret.embedded.message import Message, ack_all, all_bytes, ids, wrap
 from leveret.embedded.outgoing import Outgoing, PreparedMessage, in_trace, prepare
 from leveret.embedded.processed import Processed, memory_of
+from leveret.embedded.verbs import Steps, finish
 from leveret.embedded.worker import Handler, Worker
 from leveret.observability.propagation import traced
 from leveret.runtime.bodies import BYTES_TYPE, HEADERS, encode
@@ -248,22 +249,34 @@ class Queue(ManagedQueue):
 
     def receive(self, count: int = 1, wait: float = 0, *, visibility_timeout: float | None = None) -> list[Message]:
         """Take up to `count` messages; when there is none, wait up to `wait` seconds for the first."""
+        taken, waiting = self._receive(ThreadWaiter, count, wait, visibility_timeout)
+        return taken if waiting is None else finish(waiting)
+
+    async def areceive(
+        self, count: int = 1, wait: float = 0, *, visibility_timeout: float | None = None
+    ) -> list[Message]:
+        """The same as receive, for asyncio."""
+        taken, waiting = self._receive(TaskWaiter, count, wait, visibility_timeout)
+        return taken if waiting is None else await waiting
+
+    def _receive(
+        self, new_waiter: type[ThreadWaiter | TaskWaiter], count: int, wait: float, visibility_timeout: float | None
+    ) -> tuple[list[Message], Steps[list[Message]] | None]:
+        """Take what there is; when there is nothing, what waits for it."""
         lease_ms = self.lease_of(count, visibility_timeout)
-        waiter = None
         with self.runtime as core:
             taken = wrap(self, self.core.take(count, lease_ms))
-            if not taken and wait > 0:
-                waiter = ThreadWaiter()
-                until_ms = core.now_ms + milliseconds("wait", wait)
-                self.runtime.waiters.join(self._core, waiter)
-        if waiter is None:
-            return taken
-        return self._wait(waiter, until_ms, count, lease_ms)
+            if taken or wait <= 0:
+                return taken, None
+            waiter = new_waiter()
+            until_ms = core.now_ms + milliseconds("wait", wait)
+            self.runtime.waiters.join(self._core, waiter)
+        return taken, self._wait(waiter, until_ms, count, lease_ms)
 
     def take_waiting(self, waiter: ThreadWaiter) -> list[Message]:
         """Take one message, however long it takes to come; nothing when the waiter is stopped."""
         taken = self.take_or_join(waiter, 1, None)
-        return taken or self._wait(waiter, self.runtime.clock.now_ms() + TIME_MS_MAX, 1, None)
+        return taken or finish(self._wait(waiter, self.runtime.clock.now_ms() + TIME_MS_MAX, 1, None))
 
     def take(self, count: int, lease_ms: int | None, bytes_max: int = 0, consumer: str | None = None) -> list[Message]:
         """Take what there is, as much as one answer may have; `consumer` is who the journal says that it was."""
@@ -280,36 +293,15 @@ class Queue(ManagedQueue):
                 self.runtime.waiters.join(self._core, waiter)
         return taken
 
-    def _wait(self, waiter: ThreadWaiter, until_ms: int, count: int, lease_ms: int | None) -> list[Message]:
-        """Sleep until there is something to take, or it is time to give up."""
+    async def _wait(
+        self, waiter: ThreadWaiter | TaskWaiter, until_ms: int, count: int, lease_ms: int | None
+    ) -> list[Message]:
+        """Wait until there is something to take, or it is time to give up."""
         try:
             while True:
-                in_time = self.runtime.clock.wait(waiter.gate, until_ms)
+                in_time = await waiter.wait(self.runtime.clock, until_ms)
                 taken = self.look_again(waiter, count, lease_ms)
                 if taken or not in_time or waiter.stopped:
-                    return taken
-        finally:
-            self.leave(waiter)
-
-    async def areceive(
-        self, count: int = 1, wait: float = 0, *, visibility_timeout: float | None = None
-    ) -> list[Message]:
-        """The same as receive, for asyncio."""
-        lease_ms = self.lease_of(count, visibility_timeout)
-        waiter = None
-        with self.runtime as core:
-            taken = wrap(self, self.core.take(count, lease_ms))
-            if not taken and wait > 0:
-                waiter = TaskWaiter()
-                until_ms = core.now_ms + milliseconds("wait", wait)
-                self.runtime.waiters.join(self._core, waiter)
-        if waiter is None:
-            return taken
-        try:
-            while True:
-                in_time = await waiter.wait(max(0, until_ms - self.runtime.clock.now_ms()) / 1000)
-                taken = self.look_again(waiter, count, lease_ms)
-                if taken or not in_time:
                     return taken
         finally:
             self.leave(waiter)

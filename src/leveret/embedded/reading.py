@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 from leveret.core.errors import InvalidArgument
 from leveret.embedded.declare import milliseconds
 from leveret.embedded.records import StreamRecord
+from leveret.embedded.verbs import finish
 from leveret.runtime.waiters import TaskWaiter, ThreadWaiter, Waiter
 from leveret.storage.stream.blocks import StoredRecord
 from leveret.storage.stream.starts import Start
@@ -51,39 +52,31 @@ class StreamReader:
         self, max_records: int = READ_RECORDS, *, max_bytes: int = READ_BYTES, wait: float = 0
     ) -> list[StreamRecord]:
         """The next records; when there is none yet, wait up to `wait` seconds for the first."""
-        _check(max_records, max_bytes)
-        found = self._take(max_records, max_bytes)
-        if found or wait <= 0:
-            return found
-        clock = self._stream.runtime.clock
-        until_ms = clock.now_ms() + milliseconds("wait", wait)
-        waiter = ThreadWaiter()
-        in_time = True
-        try:
-            while in_time and not found:
-                self._join(waiter)
-                in_time = not self.at_end or clock.wait(waiter.gate, until_ms)
-                found = self._take(max_records, max_bytes)
-        finally:
-            self._leave(waiter)
-        return found
+        return finish(self.next_records(ThreadWaiter, max_records, max_bytes, wait))
 
     async def aread(
         self, max_records: int = READ_RECORDS, *, max_bytes: int = READ_BYTES, wait: float = 0
     ) -> list[StreamRecord]:
         """The same as read, for asyncio."""
-        _check(max_records, max_bytes)
+        return await self.next_records(TaskWaiter, max_records, max_bytes, wait)
+
+    async def next_records(
+        self, new_waiter: type[ThreadWaiter | TaskWaiter], max_records: int, max_bytes: int, wait_s: float
+    ) -> list[StreamRecord]:
+        """Read, and wait in a thread or in a task."""
+        if not 1 <= max_records <= READ_MAX or not 1 <= max_bytes <= READ_BYTES_MAX:
+            raise InvalidArgument(f"one call reads 1 to {READ_MAX} records and up to {READ_BYTES_MAX} bytes")
         found = self._take(max_records, max_bytes)
-        if found or wait <= 0:
+        if found or wait_s <= 0:
             return found
         clock = self._stream.runtime.clock
-        until_ms = clock.now_ms() + milliseconds("wait", wait)
-        waiter = TaskWaiter()
+        until_ms = clock.now_ms() + milliseconds("wait", wait_s)
+        waiter = new_waiter()
         in_time = True
         try:
             while in_time and not found:
                 self._join(waiter)
-                in_time = not self.at_end or await waiter.wait(max(0, until_ms - clock.now_ms()) / 1000)
+                in_time = not self.at_end or await waiter.wait(clock, until_ms)
                 found = self._take(max_records, max_bytes)
         finally:
             self._leave(waiter)
@@ -131,9 +124,3 @@ class StreamReader:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _check(max_records: int, max_bytes: int) -> None:
-    """Refuse to read nothing, or too much for the memory."""
-    if not 1 <= max_records <= READ_MAX or not 1 <= max_bytes <= READ_BYTES_MAX:
-        raise InvalidArgument(f"one call reads 1 to {READ_MAX} records and up to {READ_BYTES_MAX} bytes")

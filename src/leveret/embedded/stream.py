@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,9 +18,11 @@ from leveret.embedded.declare import milliseconds
 from leveret.embedded.group import Group
 from leveret.embedded.message import all_bytes
 from leveret.embedded.outgoing import Outgoing, PreparedMessage, in_trace, prepare
-from leveret.embedded.reading import StreamReader
+from leveret.embedded.reading import READ_BYTES, READ_RECORDS, StreamReader
 from leveret.embedded.records import Place, StreamRecord
+from leveret.embedded.verbs import Durable, drain, durably, twin
 from leveret.runtime.bodies import BYTES_TYPE, HEADERS
+from leveret.runtime.waiters import TaskWaiter, ThreadWaiter
 from leveret.storage.stream.recorder import FILTER, KEY, PRODUCER, SEQUENCE, StreamRecorder, check_labels
 from leveret.storage.stream.starts import start_named
 
@@ -145,6 +147,7 @@ class Stream:
 
     # Sending
 
+    @durably
     def send(
         self,
         body: Any,
@@ -155,35 +158,21 @@ class Stream:
         producer: str | None = None,
         sequence: int | None = None,
         filter: str | None = None,
-    ) -> Appended:
+    ) -> Durable[Appended]:
         """Append a record; say where it is once it is durable.
 
         With a `producer` and its `sequence`, which rises, what was sent before is not appended again. Readers may ask
         for records of one `filter` value.
         """
         commit_batch, sent = self.post([self.prepare(body, headers, properties, key, producer, sequence, filter)])
-        self.runtime.wait(commit_batch)
-        return sent[0]
+        return commit_batch, sent[0]
 
-    async def asend(self, body: Any, **options: Any) -> Appended:
-        """The same as send, for asyncio."""
-        commit_batch, sent = self.post_many([body], **options)
-        await self.runtime.wait_async(commit_batch)
-        return sent[0]
-
-    def send_many(self, bodies: Iterable[Any], **options: Any) -> list[Appended]:
+    @durably
+    def send_many(self, /, bodies: Iterable[Any], **options: Any) -> Durable[list[Appended]]:
         """Append many records with the same options, in one commit; say where they are."""
-        commit_batch, sent = self.post_many(bodies, **options)
-        self.runtime.wait(commit_batch)
-        return sent
+        return self.post_many(bodies, **options)
 
-    async def asend_many(self, bodies: Iterable[Any], **options: Any) -> list[Appended]:
-        """The same as send_many, for asyncio."""
-        commit_batch, sent = self.post_many(bodies, **options)
-        await self.runtime.wait_async(commit_batch)
-        return sent
-
-    def post_many(self, bodies: Iterable[Any], **options: Any) -> tuple[int, list[Appended]]:
+    def post_many(self, bodies: Iterable[Any], **options: Any) -> Durable[list[Appended]]:
         """Append without waiting: the commit batch to wait for, and where they are. A `sequence` counts on for each."""
         batch = list(bodies)
         if len(batch) > SEND_MANY_MAX:
@@ -223,7 +212,7 @@ class Stream:
         outgoing = in_trace(Outgoing(body, headers=told or None, properties=properties))
         return prepare(outgoing, self._bytes_max)
 
-    def post(self, records: list[PreparedMessage]) -> tuple[int, list[Appended]]:
+    def post(self, records: list[PreparedMessage]) -> Durable[list[Appended]]:
         """Append records without waiting: the commit batch to wait for, and where they are."""
         wires = [record.wire() for record in records]
         with self.runtime as core:
@@ -234,7 +223,7 @@ class Stream:
                 sent.append(Appended(recorder.partition, None if recorder.repeated else recorder.offset))
             return self.runtime.commit(), sent
 
-    def _append_plain(self, bodies: list[bytes]) -> tuple[int, list[Appended]]:
+    def _append_plain(self, bodies: list[bytes]) -> Durable[list[Appended]]:
         """The short way of records that are nothing but bytes, in a stream of one partition."""
         with self.runtime as core:
             first = self.recorder.logs[0].next_offset
@@ -263,8 +252,8 @@ class Stream:
         partition: int = 0,
         offset: Place = 0,
         *,
-        max_records: int = 1_000,
-        max_bytes: int = 1 << 20,
+        max_records: int = READ_RECORDS,
+        max_bytes: int = READ_BYTES,
         wait: float = 0,
     ) -> list[StreamRecord]:
         """Records from a place on; when there is none yet, wait up to `wait` seconds for the first.
@@ -279,8 +268,8 @@ class Stream:
         partition: int = 0,
         offset: Place = 0,
         *,
-        max_records: int = 1_000,
-        max_bytes: int = 1 << 20,
+        max_records: int = READ_RECORDS,
+        max_bytes: int = READ_BYTES,
         wait: float = 0,
     ) -> list[StreamRecord]:
         """The same as read, for asyncio."""
@@ -289,19 +278,19 @@ class Stream:
 
     def iterate(self, partition: int = 0, offset: Place = "next", **filters: Any) -> Iterator[StreamRecord]:
         """Record after record, for as long as the broker is open."""
-        with self.reader(partition, offset, **filters) as reader:
-            try:
-                while True:
-                    yield from reader.read(wait=FOREVER_S)
-            except BrokerClosed:
-                return
+        return drain(self._iterate(ThreadWaiter, partition, offset, filters))
 
-    async def aiterate(self, partition: int = 0, offset: Place = "next", **filters: Any) -> AsyncIterator[StreamRecord]:
+    def aiterate(self, partition: int = 0, offset: Place = "next", **filters: Any) -> AsyncIterator[StreamRecord]:
         """The same as iterate, for asyncio."""
+        return self._iterate(TaskWaiter, partition, offset, filters)
+
+    async def _iterate(
+        self, new_waiter: type[ThreadWaiter | TaskWaiter], partition: int, offset: Place, filters: dict[str, Any]
+    ) -> AsyncGenerator[StreamRecord, None]:
         with self.reader(partition, offset, **filters) as reader:
             try:
                 while True:
-                    for record in await reader.aread(wait=FOREVER_S):
+                    for record in await reader.next_records(new_waiter, READ_RECORDS, READ_BYTES, FOREVER_S):
                         yield record
             except BrokerClosed:
                 return
@@ -346,13 +335,12 @@ class Stream:
 
     # Groups, and the end
 
-    def group(self, name: str) -> Group:
+    @durably
+    def group(self, name: str) -> Durable[Group]:
         """The consumer group of that name, made if need be: readers that share the partitions among them."""
         with self.runtime:
             group = self.runtime.streams.groups.declare(self.core.vhost, self.name, name, self.partitions)
-            commit_batch = self.runtime.commit()
-        self.runtime.wait(commit_batch)
-        return Group(self, group)
+            return self.runtime.commit(), Group(self, group)
 
     def groups(self) -> list[Group]:
         """Every group that reads this stream, by name."""
@@ -360,11 +348,17 @@ class Stream:
             found = self.runtime.streams.groups.of(self.core.vhost, self.name)
         return [Group(self, each) for each in found]
 
-    def delete(self) -> int:
+    @durably
+    def delete(self) -> Durable[int]:
         """Delete the stream with everything in it, and its groups; give the number of records."""
         with self.runtime as core:
             count = core.delete_queue(self.core)
             self.runtime.waiters.wake_all([self._core.id])
-            commit_batch = self.runtime.commit()
-        self.runtime.wait(commit_batch)
-        return count
+            return self.runtime.commit(), count
+
+    # The same for asyncio
+
+    asend = twin(send)
+    asend_many = twin(send_many)
+    agroup = twin(group)
+    adelete = twin(delete)

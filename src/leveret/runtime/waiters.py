@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Protocol
 
-from leveret.clock import closed_gate, open_gate
+from leveret.clock import Clock, closed_gate, open_gate
 from leveret.core.queue import Queue
 from leveret.runtime.threads import LoopThread
 
@@ -40,11 +40,16 @@ class ThreadWaiter:
     def wake(self) -> None:
         open_gate(self.gate)
 
+    async def wait(self, clock: Clock, until_ms: int) -> bool:
+        """Block until it is woken; False when the time came first."""
+        return clock.wait(self.gate, until_ms)
+
 
 class TaskWaiter:
     """A task that waits for an event of its loop."""
 
     __slots__ = ("_event", "_thread")
+    stopped = False  # it is cancelled instead
 
     def __init__(self) -> None:
         self._thread = LoopThread()
@@ -53,11 +58,11 @@ class TaskWaiter:
     def wake(self) -> None:
         self._thread.call(self._event.set)
 
-    async def wait(self, seconds: float) -> bool:
-        """Wait to be woken; False when the time came first."""
+    async def wait(self, clock: Clock, until_ms: int) -> bool:
+        """Wait to be woken, while other tasks run; False when the time came first."""
         try:
             # Not wait_for: that of Python 3.11 forgets a cancellation which comes together with the event.
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(max(0, until_ms - clock.now_ms()) / 1000):
                 await self._event.wait()
         except TimeoutError:
             return False

@@ -17,7 +17,6 @@ from leveret.client.network import AnswerLost, ThreadNetwork
 from leveret.client.pool import Pool
 from leveret.client.retry import refusal_of
 from leveret.client.servers import Address, request_bytes, servers_of
-from leveret.client.verbs import finish
 from leveret.core.errors import InvalidArgument, Unreachable
 from leveret.http_client import Answer
 from leveret.spark.options import Options, required, seconds
@@ -63,7 +62,8 @@ class SparkServer:
         except OSError as error:
             raise InvalidArgument(f"caFile={origin.ca_file!r}: {error}; name a file of certificates") from None
         self._servers = servers_of(origin.url, origin.token, tls, origin.vhost)
-        self._pool = Pool(self._servers, ThreadNetwork())
+        self._network = ThreadNetwork()
+        self._pool = Pool(self._servers, self._network)
         self._request_s = max(REQUEST_S / len(self._servers), REQUEST_S_MIN)
         self._retry_s = origin.retry_s
 
@@ -84,7 +84,7 @@ class SparkServer:
         while True:
             problem: Exception
             try:
-                answer = finish(self._pool.ask(request, self._request_s, repeatable=True))
+                answer = self._network.run(self._pool.ask(request, self._request_s, repeatable=True))
                 if answer.status < 300:
                     return answer
                 problem = refusal_of(answer)
@@ -99,7 +99,7 @@ class SparkServer:
 
     def close(self) -> None:
         """Let go of the connections."""
-        finish(self._pool.close())
+        self._network.run(self._pool.close())
 
 
 _server = lru_cache(SERVERS_MAX)(SparkServer)

@@ -71,7 +71,7 @@ class StreamTail:
         self.user = user
         self._async_broker = async_broker
         self._stream = stream
-        self._until_s = async_broker.loop.time() + wait_s
+        self._until_ms = stream.runtime.clock.now_ms() + round(wait_s * 1000)
         self._waiter = TaskWaiter()
         self.ended = False
         self._join()
@@ -86,7 +86,7 @@ class StreamTail:
 
     async def grown(self) -> bool:
         """Wait until something has happened to the stream; False when the time is over."""
-        if not await self._waiter.wait(self._until_s - self._async_broker.loop.time()):
+        if not await self._waiter.wait(self._stream.runtime.clock, self._until_ms):
             return False
         if not self.ended:
             self._join()  # before the next look: nothing comes unnoticed

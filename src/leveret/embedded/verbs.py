@@ -1,26 +1,88 @@
-"""A verb of the clients is written once, as a coroutine function; a class for threads and one for asyncio inherit it.
+"""A verb is written once, for threads and for asyncio.
 
-    class QueueVerbs:                                         one body
+In this process one object has both: what changes something gives the commit batch to wait for, and the verbs wait.
+
+    @durably
+    def purge(self) -> Durable[int]: ...                      queue.purge() -> int
+    apurge = twin(purge)                                      await queue.apurge() -> int
+
+A client has a class for each, which inherit verbs that are coroutine functions:
+
+    class QueueVerbs:
         @verb
         async def send(self, body): ...
 
     class RemoteQueue(QueueVerbs, Threaded)                   queue.send(body) -> str
     class AsyncRemoteQueue(QueueVerbs, Asynchronous)          await queue.send(body) -> str
 
-The client for threads runs the coroutine to its end within the call. Nothing suspends it: what it awaits at last is the
-network of that client, which blocks the thread instead (network.py).
+For threads, the coroutine runs to its end within the call. Nothing suspends it: what it awaits at last (a ThreadWaiter,
+the ThreadNetwork of a client) blocks the thread instead.
 """
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from functools import wraps
 from types import MethodType, TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
+
+if TYPE_CHECKING:
+    from leveret.runtime.runtime import Runtime
 
 P = ParamSpec("P")
 T = TypeVar("T")
 Steps = Coroutine[Any, Any, T]
+Durable = tuple[int, T]
+"""A commit batch, and what to give when it is durable."""
+
+
+class OfBroker(Protocol):
+    """A broker in this process, or a part of it."""
+
+    @property
+    def runtime(self) -> Runtime:
+        """What makes it durable."""
+
+
+B = TypeVar("B", bound=OfBroker)
+
+
+def durably(change: Callable[Concatenate[B, P], Durable[T]]) -> Callable[Concatenate[B, P], T]:
+    """A verb that returns when what it changed is durable."""
+
+    @wraps(change)
+    def changed(part: B, /, *args: P.args, **options: P.kwargs) -> T:
+        commit_batch, outcome = change(part, *args, **options)
+        part.runtime.wait(commit_batch)
+        return outcome
+
+    return changed
+
+
+def twin(verb: Callable[Concatenate[B, P], T]) -> Callable[Concatenate[B, P], Steps[T]]:
+    """Such a verb for asyncio."""
+    change = inspect.unwrap(verb)
+
+    @wraps(change)
+    async def changed(part: B, /, *args: P.args, **options: P.kwargs) -> T:
+        outcome: T
+        commit_batch, outcome = change(part, *args, **options)
+        await part.runtime.wait_async(commit_batch)
+        return outcome
+
+    return changed
+
+
+def in_thread(verb: Callable[Concatenate[B, P], T]) -> Callable[Concatenate[B, P], Steps[T]]:
+    """A verb for asyncio that does its work in another thread, because it takes long."""
+
+    @wraps(verb)
+    async def worked(part: B, /, *args: P.args, **options: P.kwargs) -> T:
+        return await asyncio.to_thread(verb, part, *args, **options)
+
+    return worked
 
 
 class Threaded:
