@@ -35,7 +35,7 @@ OPTIONAL: frozenset[Role] = frozenset(
 """Roles that an operation may lack: then it needs no right on them."""
 ACCESSES: tuple[Access, ...] = get_args(Access)
 IMPERSONATOR = "impersonator"
-DECISIONS_MAX = 50_000  # remembered at once: the names in them come from clients
+DECISIONS_MAX = 5_000  # remembered at once, about 400 bytes each: the names in them come from clients
 OPERATOR: Tag = "management"  # the least tag with which the console and the management API may be used
 HOLDERS: dict[Tag, frozenset[str]] = {
     "administrator": frozenset(("administrator",)),
