@@ -9,12 +9,12 @@ from typing import Any
 
 from leveret.cluster.forwarding.edges import MakeApis
 from leveret.cluster.forwarding.logins import Logouts
+from leveret.cluster.forwarding.remote_operations import RemoteOperations
 from leveret.operations.context import OperationContext as Ground
 from leveret.operations.perform import perform
 from leveret.protocols.management.context import AdminContext
 from leveret.server.control import RemoteControl
 from leveret.server.management import alerting_of, make_admin_context
-from leveret.server.shard_verbs import ShardVerbs
 from leveret.server.tls_files import TlsFiles
 from tests.cluster.cluster import Cluster
 from tests.cluster.web_cluster import WebCluster, WebNode
@@ -72,7 +72,7 @@ class ManagedNode(WebNode):
         self.catalog.replica.followers.append(
             lambda change: self.alerts.book.follow(change.kind, change.definition, change.removed)
         )
-        verbs = ShardVerbs(self.node)
+        verbs = RemoteOperations(self.node)
         ground = Ground(runtime.core, access, alerts=self.alerts, shards=shards, remote=verbs, audit=self.audit)
         verbs.serve(ground)
         self.ground = ground

@@ -14,6 +14,7 @@ from leveret.clock import SystemClock
 from leveret.cluster.catalog.catalog import ClusterCatalog, Verb
 from leveret.cluster.catalog.postgres_log import PostgresLog
 from leveret.cluster.forwarding.logins import Logouts
+from leveret.cluster.forwarding.remote_operations import RemoteOperations
 from leveret.cluster.joined import JoinedNode, NodeSettings, moving
 from leveret.cluster.node import Node
 from leveret.cluster.operations import Operations
@@ -56,7 +57,6 @@ from leveret.server.process import (
     warn_of_patterns,
 )
 from leveret.server.settings import broker_options
-from leveret.server.shard_verbs import ShardVerbs
 from leveret.server.shared import Shared
 from leveret.server.web import SqsServer, Web
 
@@ -217,7 +217,7 @@ class NodeServer(ServerProcess):
             lambda change: alerts.book.follow(change.kind, change.definition, change.removed)
         )
         cluster = Operations(joined, self._drained, shared.told)
-        facts, verbs = partial(self._facts, amqp), ShardVerbs(joined.node)
+        facts, verbs = partial(self._facts, amqp), RemoteOperations(joined.node)
         operations = OperationContext(
             runtime.core, access, facts, alerts, shards, cluster, verbs, self._audit, check_details=kept_details
         )

@@ -1,11 +1,11 @@
 """REST and SQS of a node, put together: what its clients ask, and what its shards answer."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from leveret.cluster.catalog.catalog import Verb
 from leveret.cluster.catalog.changes import DefinitionChange
-from leveret.cluster.forwarding.catalog_broker import CatalogBroker
 from leveret.cluster.forwarding.edges import Api
 from leveret.cluster.forwarding.management import NodeManagement
 from leveret.cluster.forwarding.rest import NodeApi
@@ -15,16 +15,36 @@ from leveret.cluster.forwarding.shard_edges import ShardApis
 from leveret.cluster.forwarding.sqs import NodeService
 from leveret.cluster.node import Node
 from leveret.config import ServerOptions
+from leveret.core.broker import Broker as Core
 from leveret.core.catalog import Kind
 from leveret.embedded.broker import Broker
 from leveret.observability.audit import Audit
+from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.idempotency import Idempotency
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.throttle import Throttle
 from leveret.protocols.sqs.account import Account
 from leveret.security.access import Access
-from leveret.server import shard_verbs
 from leveret.server.web import quota_of, settings_of, sinks_of
+
+T = TypeVar("T")
+
+
+class CatalogBroker(AsyncBroker):
+    """An asynchronous broker over the catalog replica, without messages: changes are decided for the whole cluster."""
+
+    def __init__(self, broker: Broker, decide: Callable[[Verb], Awaitable[Any]]) -> None:
+        """`decide` runs a verb for all nodes: see Node.decide."""
+        super().__init__(broker)
+        self._decide = decide
+
+    def change(self, action: Callable[[Core], T]) -> T | Awaitable[T]:
+        """See AsyncBroker; the answer comes when no node answers by what was before."""
+        return self.in_thread(lambda: action(self.runtime.core))
+
+    def in_thread(self, function: Callable[[], T]) -> asyncio.Future[T]:
+        """Run verbs of Broker and Queue, for all nodes."""
+        return asyncio.ensure_future(self._decide(lambda core: function()))
 
 
 class NodeEdges:
@@ -52,7 +72,6 @@ class NodeEdges:
             # What was decided goes on in the next turn of the loop: by then the shard has its queues.
             sinks = sinks_of(self._options, broker, self._quota, self._node.outboxes[shard_id])
         made = ShardApis(shard_id, broker, self._access, settings, self.account, self.management, sinks)
-        made.by_name = {**made.by_name, shard_verbs.EDGE: shard_verbs.edge(broker, self._access)}
         made.account.set_alarm(self.account.alarm)
         self._made = [*(each for each in self._made if not each.closed), made]
         return made

@@ -124,7 +124,7 @@ class Dispatcher:
         if self._partial and task.operation.idempotent:
             parts = await self.ask_shards(requests, resend)
         else:
-            parts = await self._ask_all(requests, resend)
+            parts = await self.ask_all(requests, resend)
         refusal = next((each for each in parts.answers.values() if each.status >= REFUSED), None)
         return refusal or marked(await awaited(merge(task.call, parts)), parts.missing)
 
@@ -203,8 +203,8 @@ class Dispatcher:
         missing = sorted(f"shard {each}" for each in requests if each not in values)
         return Parts(values, missing, answers)
 
-    async def _ask_all(self, requests: Mapping[str, Request], resend: bool) -> Parts:
-        """The answers of some shards; raises what keeps one of them from answering."""
+    async def ask_all(self, requests: Mapping[str, Request], resend: bool) -> Parts:
+        """The answers of all these shards; raises what keeps one of them from answering, but no refusal."""
 
         async def ask(shard_id: str) -> Answer:
             return await awaited(self.ask(shard_id, requests[shard_id], resend))

@@ -14,11 +14,9 @@ from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from leveret.cluster.forwarding.codec import request_of
 from leveret.cluster.forwarding.edges import Api
 from leveret.cluster.forwarding.handler import ForwardedHandler
-from leveret.cluster.forwarding.pending_request import PendingForward
-from leveret.cluster.forwarding.request import ForwardedRequest, NotDone
+from leveret.cluster.forwarding.request import ForwardedRequest, NotDone, PendingForward, request_of
 from leveret.core.errors import BrokerClosed, InvalidArgument, JournalFailed, LeveretError, TooMany, Unreachable
 from leveret.protocols.http.request import Refusal, Request
 from leveret.protocols.http.response import Response, Streamed
@@ -154,12 +152,6 @@ class Forwarder:
         return {
             name: task.result() for name, task in asking.items() if not task.cancelled() and task.exception() is None
         }
-
-    async def told_everywhere(self, edge: str, request: Request) -> dict[str, bytes]:
-        """What all nodes say, by name; those who do not in time, or refuse, are left out."""
-        answers = await self.everywhere(edge, request)
-        good = {name: each for name, each in answers.items() if isinstance(each, Response) and each.status < REFUSED}
-        return {name: each.body for name, each in good.items()}
 
     def _send(self, link: PeerLink, head: dict[str, Any], request: Request) -> ForwardedRequest:
         self.forwarded += 1

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from leveret.cluster.forwarding.codec import PIECE_BYTES, answer_head
 from leveret.cluster.forwarding.edges import Api
+from leveret.cluster.forwarding.request import PIECE_BYTES, answer_head
 from leveret.core.errors import LeveretError
 from leveret.observability.logs import AROUND, Log
 from leveret.protocols.http.request import Refusal, Request

@@ -1,21 +1,88 @@
-"""A request on its way to another node, and its answer on the way back: the end of the one who asks."""
+"""Requests that a node forwards to the node that answers them: a stream of their link for each.
+
+    asks:    OPEN edge, shard or none, version of the catalog, request (JSON) | DATA body, in pieces
+    answers: DATA status, content type, headers (JSON), line feed, begin of the body | DATA more of it | CLOSE
+
+A CLOSE before any answer says that nothing was done; one with a reason, after the answer has begun, that some of it is
+missing. Credentials stay on the node that they came to: the request has the identity of its user.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from typing import Any
 
-from leveret.cluster.forwarding.codec import BODY_BYTES_MAX, PIECE_BYTES, answer_of, request_head
 from leveret.cluster.rpc.link import PeerLink
+from leveret.cluster.rpc.wire import packed, unpacked
 from leveret.core.errors import InvalidArgument, LeveretError, Unreachable
-from leveret.protocols.http.request import Request
+from leveret.protocols.http.request import HttpPeer, Refusal, Request
 from leveret.protocols.http.response import Response, Streamed
 from leveret.runtime.pending import PendingAnswer
+from leveret.security.identity import Identity
 
+BODY_BYTES_MAX = 64 << 20  # of one request or answer, more than any server lets in
+PIECE_BYTES = 256 << 10  # of a body: what others say comes in between
+SECRET_HEADERS = frozenset((b"authorization", b"cookie", b"x-amz-security-token"))
 NOTHING = Response(500)  # in the place of an answer that has not come
 UNREAD_BYTES_HIGH = 1 << 20  # of a stream that the client does not read, before the other node is told to pause
+Answer = Response | Streamed
+Find = Callable[[Exception], Coroutine[Any, Any, Answer]]
+
+
+def request_head(request: Request) -> dict[str, Any]:
+    """All of a request but its body and the credentials of its sender."""
+    who, peer = request.identity, request.peer
+    return {
+        "method": request.method,
+        "target": request.target.decode("latin-1"),
+        "headers": {
+            name.decode("latin-1"): value.decode("latin-1")
+            for name, value in request.headers.items()
+            if name not in SECRET_HEADERS
+        },
+        "peer": [peer.host, peer.port, peer.tls, peer.certificate_name],
+        "version": request.version,
+        "identity": None if who is None else who.to_list(),
+        "size": len(request.body),
+    }
+
+
+def request_of(head: dict[str, Any]) -> tuple[Request, int]:
+    """The reverse: a request, and how many bytes its body has; raises what another node should not have said."""
+    try:
+        headers = {name.encode("latin-1"): value.encode("latin-1") for name, value in head["headers"].items()}
+        target = head["target"].encode("latin-1")
+        request = Request(str(head["method"]), target, headers, HttpPeer(*head["peer"]), str(head["version"]))
+        if head["identity"] is not None:
+            request.identity = Identity.from_list(head["identity"])
+        size = int(head["size"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidArgument(f"no request: {error}") from None
+    if not 0 <= size <= BODY_BYTES_MAX:
+        raise InvalidArgument(f"a request of {size} bytes from another node: at most {BODY_BYTES_MAX}")
+    return request, size
+
+
+def answer_head(answer: Response | Streamed) -> bytes:
+    """All of an answer but its body."""
+    head: dict[str, Any] = {"status": answer.status, "type": answer.content_type, "headers": list(answer.headers)}
+    if isinstance(answer, Streamed):
+        head["parts"], head["length"] = True, answer.length
+    return packed(head) + b"\n"
+
+
+def answer_of(data: bytes) -> tuple[dict[str, Any], bytes]:
+    """The head of an answer, and the begin of its body."""
+    head, _, rest = data.partition(b"\n")
+    try:
+        told = unpacked(head)
+        told["headers"] = tuple((str(name), str(value)) for name, value in told["headers"])
+        told["status"] = int(told["status"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidArgument(f"no answer: {error}") from None
+    return told, rest
 
 
 class NotDone(LeveretError):
@@ -134,3 +201,58 @@ class ForwardedRequest(PendingAnswer[Response | Streamed]):
                 raise Unreachable(f"node '{self._link.peer}' was lost in the middle of an answer: {self._end}")
         finally:
             self.close()
+
+
+class PendingForward(PendingAnswer[Answer]):
+    """One request."""
+
+    def __init__(self, sent_request: ForwardedRequest, find: Find, ended: Callable[[PendingForward], None]) -> None:
+        """Wait for a node; `find` asks the next one, `ended` is told when it is not waited for any more."""
+        super().__init__(NOTHING)
+        self._find = find
+        self._ended = ended
+        self._work: ForwardedRequest | asyncio.Task[Answer] = sent_request
+        sent_request.add_done_callback(self._heard)
+
+    def cancel(self) -> None:
+        if not self.done:
+            super().cancel()
+            self._work.cancel()
+            self._ended(self)
+
+    def cut_off(self) -> None:
+        """This node stops: the waiting client is to ask another one."""
+        self._work.cancel()
+        self._finish(Refusal(503, "the server is stopping: try another one"))
+
+    def __await__(self) -> Generator[object, None, Answer]:
+        """See PendingAnswer; a task that is cancelled waits for nothing any more."""
+        try:
+            return (yield from super().__await__())
+        except BaseException:
+            self.cancel()
+            raise
+
+    def _heard(self, sent_request: PendingAnswer[Answer]) -> None:
+        """The node has answered, or will not."""
+        error = sent_request.exception()
+        if isinstance(error, NotDone | Unreachable):
+            self._work = task = asyncio.ensure_future(self._find(error))
+            task.add_done_callback(self._found)
+        else:
+            self._take(sent_request)
+
+    def _found(self, task: asyncio.Task[Answer]) -> None:
+        if not task.cancelled():
+            self._take(task)
+
+    def _take(self, work: PendingAnswer[Answer] | asyncio.Task[Answer]) -> None:
+        error = work.exception()
+        if error is None:
+            self._value = work.result()
+        assert error is None or isinstance(error, Exception), "a task that was cancelled has none"
+        self._finish(error)
+
+    def _finish(self, error: Exception | None) -> None:
+        self._ended(self)
+        self.finish(error)

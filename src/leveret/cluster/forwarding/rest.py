@@ -17,9 +17,9 @@ from leveret.protocols.rest.operation import Answer, RestCall, RestOperation
 from leveret.protocols.rest.sinks import sink_of
 
 if TYPE_CHECKING:
-    from leveret.cluster.forwarding.catalog_broker import CatalogBroker
     from leveret.cluster.node import Node
     from leveret.observability.audit import Audit
+    from leveret.protocols.http.async_broker import AsyncBroker
     from leveret.protocols.http.idempotency import Idempotency
     from leveret.security.access import Access
 
@@ -30,7 +30,7 @@ class NodeApi(RestApi):
     """Every operation on the queues of a whole cluster."""
 
     def __init__(
-        self, async_broker: CatalogBroker, access: Access, audit: Audit, idempotency: Idempotency, node: Node
+        self, async_broker: AsyncBroker, access: Access, audit: Audit, idempotency: Idempotency, node: Node
     ) -> None:
         """`async_broker` is that of the catalog replica. Other nodes ask this one for its audit log."""
         super().__init__(async_broker, access, audit, None, idempotency)

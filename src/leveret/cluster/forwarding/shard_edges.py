@@ -9,10 +9,14 @@ from leveret.cluster.forwarding import rest, sqs
 from leveret.cluster.forwarding.edges import Api
 from leveret.cluster.forwarding.management import EDGE as MANAGEMENT
 from leveret.cluster.forwarding.management import NodeManagement
+from leveret.cluster.forwarding.remote_operations import EDGE as OPERATIONS
+from leveret.cluster.forwarding.remote_operations import operations_api
 from leveret.embedded.broker import Broker
 from leveret.embedded.managed import ManagedQueue
 from leveret.embedded.stream import Stream
 from leveret.ingest.sinks import Sinks
+from leveret.operations.context import OperationContext
+from leveret.operations.perform import durably
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.router import Router
@@ -50,6 +54,12 @@ class ShardApis:
             rest.EDGE: Api(Router(self._api.routes()), problem),
             sqs.EDGE: Api(service, service.refuse),
             MANAGEMENT: self._managed.edge,
+            OPERATIONS: operations_api(
+                durably(broker.runtime),
+                OperationContext(broker.runtime.core, access, runtime=broker.runtime),
+                "shard",
+                "shards",
+            ),
         }
 
     def describe(self, kind: str, vhost: str, name: str, options: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@
 HELLO   version, cluster, role, node, to, nonce (JSON)   the handshake: see leveret.cluster.rpc.handshake
 PROOF   one or two HMAC-SHA256                      that the sender knows the cluster's secret; nothing else before it
 OPEN    shard, caller (JSON)                        a client of the sender's wants something of a shard of the other
-        edge, request (JSON)                        the same by HTTP: see leveret.cluster.forwarding.codec
+        edge, request (JSON)                        the same by HTTP: see leveret.cluster.forwarding.request
 DATA    frames of AMQP, and those of claims.py, either way; bodies of requests and answers
 PAUSE, RESUME                                       say no more for a while; go on
 CLOSE   why (text)                                  the end of a stream, by the side that has nothing more to say
