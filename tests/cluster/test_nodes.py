@@ -124,6 +124,32 @@ def test_a_consumer_goes_on_when_its_shard_moves(cluster: Cluster) -> None:
         assert bodies == [f"{round} {when}".encode() for round in range(3) for when in ("before", "after")]
 
 
+@pytest.mark.parametrize("at", ["a", "b"])
+def test_a_client_keeps_what_it_holds_when_its_shard_moves(cluster: Cluster, at: str) -> None:
+    name = name_in(1, "held")
+    with cluster.connect(at) as one:
+        channel = one.channel()
+        channel.queue_declare(name, durable=True)
+        channel.confirm_delivery()
+        for number in range(3):
+            channel.basic_publish("", name, b"%d" % number, PERSISTENT)
+        came: list[tuple[int, bytes]] = []
+        channel.basic_consume(name, lambda _, method, properties, body: came.append((method.delivery_tag, body)))
+        while len(came) < 3:
+            one.process_data_events(0.1)
+        channel.basic_ack(1)
+        cluster.move("1", "a" if cluster.owners["1"] != "a" else "c")
+        channel.basic_ack(2)
+        channel.basic_publish("", name, b"next", PERSISTENT)
+        while len(came) < 4:
+            one.process_data_events(0.1)
+        assert came == [(1, b"0"), (2, b"1"), (3, b"2"), (4, b"next")]
+        channel.basic_nack(3)
+        while len(came) < 5:
+            one.process_data_events(0.1)
+        assert came[4] == (5, b"2")
+
+
 def test_a_reader_of_a_stream_goes_on_after_its_shard_has_moved(cluster: Cluster) -> None:
     name = name_in(1, "log")
     with cluster.connect("a") as one, cluster.connect("c") as two:

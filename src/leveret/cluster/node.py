@@ -168,8 +168,7 @@ class Node:
             each for each, owner in self._served_by.items() if (each.shard_id, owner) == (shard_id, self.name)
         ]:
             del self._served_by[shard_connection]
-            shard_connection.end()  # a proxied client who stays would be told what is meant for the next one
-            shard_connection.lost("the shard has another owner")
+            shard_connection.forsake("the shard has another owner")
 
     def set_alarm(self, reason: str | None) -> None:
         """Let the shards of this node take no more publishes, whichever node they come by, or take them again."""

@@ -21,10 +21,8 @@ from leveret.core.topology import TRACE_EXCHANGE
 from leveret.protocols.amqp.channel import Channel, Handlers
 from leveret.protocols.amqp.codec import decode, encode
 from leveret.protocols.amqp.methods import (
-    BasicAck,
     BasicCancel,
     BasicGetOk,
-    BasicNack,
     BasicPublish,
     BasicRecoverOk,
     BasicReturn,
@@ -61,7 +59,6 @@ class ProxyChannel(Channel, Relay):
         self._late: list[BasicCancel] = []
         self._commits: list[Callable[[], None]] = []
         self._marks: dict[ShardConnection, int] = {}
-        self._partial = False  # a shard refused a publish of the transaction that is committed
 
     # To shards
 
@@ -193,20 +190,12 @@ class ProxyChannel(Channel, Relay):
         """Send a message to shards; `number` is that of its confirm, 0: none is wanted."""
         if not shard_ids:
             if number:
-                self._tell([Verdict(number, multiple=False, safe=True)])
+                self.tell([Verdict(number, multiple=False, safe=True)])
             return
         shard_channels = [self.shard_channel_in(shard_id) for shard_id in shard_ids]
         self.confirms.sent(number, [shard_channel.sent for shard_channel in shard_channels])
         for shard_channel in shard_channels:
             shard_channel.publish(method, content, header_len)
-
-    def _tell(self, verdicts: list[Verdict]) -> None:
-        """Confirm publishes to the client; those of a transaction are confirmed by the answer to its commit."""
-        for number, multiple, safe in verdicts:
-            if self.transaction is not None:
-                self._partial = self._partial or not safe
-            elif not self.deaf:
-                self.say(BasicAck(number, multiple) if safe else BasicNack(number, multiple, False))
 
     def settle_later(self, tag: int, multiple: bool, how: int) -> None:
         """Settle deliveries at the end of the transaction."""
@@ -238,13 +227,7 @@ class ProxyChannel(Channel, Relay):
 
     def heard(self, shard_channel: ShardChannel, method: Method) -> None:
         """A method came that has no content."""
-        if isinstance(method, BasicAck | BasicNack):
-            safe = isinstance(method, BasicAck)
-            self._tell(self.confirms.heard(shard_channel.sent, method.delivery_tag, method.multiple, safe))
-            self.check_committed()
-            if self.confirms.is_idle:
-                self.proxy.spoken()
-        elif isinstance(method, BasicCancel):
+        if isinstance(method, BasicCancel):
             self._cancelled(shard_channel, method)
         elif isinstance(method, ChannelClose):
             self._closed_by(shard_channel, method)
@@ -280,9 +263,10 @@ class ProxyChannel(Channel, Relay):
         shard_channel = self.shard_channels.get(shard_id)
         if shard_channel is None:
             return
+        shard_channel.name_tags(self.tags)
         self.tags.lost(shard_channel)
         unknown = bool(shard_channel.sent)
-        self._tell(self.confirms.lost(shard_channel.sent))
+        self.tell(self.confirms.lost(shard_channel.sent))
         if self._commits and unknown:
             self.proxy.on_error(ProtocolError(Reply.PRECONDITION_FAILED, UNKNOWN_COMMIT), self.number, *COMMIT_IDS)
         self.check_committed()
@@ -306,7 +290,7 @@ class ProxyChannel(Channel, Relay):
     def check_committed(self) -> None:
         """Go on with commits if that is so."""
         if self._commits and self.confirms.is_idle and all(each.durable_mark >= at for each, at in self._marks.items()):
-            if self._partial:
+            if self.partial:
                 self.proxy.on_error(ProtocolError(Reply.PRECONDITION_FAILED, PARTIAL), self.number, *COMMIT_IDS)
                 return
             commits, self._commits = self._commits, []

@@ -89,14 +89,14 @@ def number_of(payload: bytes) -> int:
 
 def names(queue: str, records: bytes) -> bytes:
     """NAMES; leveret/cluster/proxy/names.pyx reads them."""
-    return NAMES + _short(queue) + records
+    return NAMES + short(queue) + records
 
 
 def claims(held: Iterable[tuple[str, Name]]) -> Iterator[bytes]:
     """CLAIM, as often as needed: the deliveries of a channel with the tags of their consumers, in the order of tags."""
     for (consumer, queue), found in groupby(held, lambda each: (each[0], each[1][: -_RECORD.size])):
         for some in _some(found):
-            yield CLAIM + queue + _short(consumer) + b"".join(name[-_RECORD.size :] for _, name in some)
+            yield CLAIM + queue + short(consumer) + b"".join(name[-_RECORD.size :] for _, name in some)
 
 
 def claim_of(payload: bytes) -> tuple[str, str, list[Delivered]]:
@@ -125,7 +125,8 @@ def _some(each: Iterator[T]) -> Iterator[list[T]]:
         yield some
 
 
-def _short(text: str) -> bytes:
+def short(text: str) -> bytes:
+    """A short string of AMQP."""
     encoded = text.encode("utf-8", "surrogateescape")
     return bytes([len(encoded)]) + encoded
 

@@ -97,6 +97,9 @@ class ProxyConnection(AmqpConnection):
         self._owner = sys.intern(node.identify())
         self.shard_connections: dict[str, ShardConnection] = {}
         self._noted: list[ShardConnection] = []
+        self.entered: list[ShardConnection] = []
+        """Shards of this node whose locks are held until the end of this turn."""
+        self.is_draining = False
         self._questions: Counter[int] = Counter()  # by channel
         self._put_off: list[int] = []
         self._closings: list[tuple[int, Callable[[], None]]] = []
@@ -118,6 +121,21 @@ class ProxyConnection(AmqpConnection):
         if not self.node.is_current:
             self.pause_stale()
         super().receive(data)
+
+    def drain(self) -> None:
+        """Deal with all frames that are here whole; what is for shards of this node goes straight to them."""
+        self.is_draining = True
+        try:
+            super().drain()
+        finally:
+            self.is_draining = False
+            self._leave_shards()
+
+    def _leave_shards(self) -> None:
+        """Let go of the locks of shards: nothing else is done under one."""
+        entered, self.entered = self.entered, []
+        for shard_connection in entered:
+            shard_connection.leave()
 
     def pause_stale(self) -> None:
         """Definitions may be others by now: the client is not heard, and gets nothing."""
@@ -249,6 +267,8 @@ class ProxyConnection(AmqpConnection):
 
     def on_method(self, number: int, payload: bytes) -> None:
         """A method came on an open channel; what it has published before is sent before."""
+        if self.entered:
+            self._leave_shards()
         if self.channels[number].has_unsent:
             self._put_aside(number, payload)
             self._put_off.append(number)
@@ -287,6 +307,7 @@ class ProxyConnection(AmqpConnection):
             self.hub.finish(self, lambda: self._lost(shard_connection))
 
     def _lost(self, shard_connection: ShardConnection) -> None:
+        shard_connection.learn_names()
         for channel in self.channels.values():
             channel.lost(shard_connection.shard_id)
         shard_connection.detach()

@@ -1,8 +1,7 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport uint8_t, uint64_t
 
-cdef enum:
-    RECORD_BYTES = 37       # drawn in leveret/protocols/amqp/unacked.pyx
+from leveret.protocols.amqp.unacked cimport RECORD_BYTES
 
 cdef struct Name:           # which message a delivery is
     PyObject* queue         # a short string as bytes; NULL: unknown

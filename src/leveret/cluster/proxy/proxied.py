@@ -1,9 +1,13 @@
-"""A client of a proxy in a shard: a connection without a socket, let in by the node that the client came to."""
+"""A client of a proxy in a shard: a connection without a socket, let in by the node that the client came to.
+
+To a proxy on the same node it is the way to the shard itself: the proxy enters it, and gets frames back. To that of
+another node a link carries frames both ways: see leveret.cluster.proxy.sessions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,7 +21,7 @@ from leveret.core.switch import Switch
 from leveret.core.topology import TRACE_EXCHANGE
 from leveret.protocols.amqp.channel import HANDLERS, Channel, Handlers
 from leveret.protocols.amqp.connection import AmqpConnection, AmqpPeer
-from leveret.protocols.amqp.frames import METHOD, FrameWriter
+from leveret.protocols.amqp.frames import METHOD
 from leveret.protocols.amqp.methods import QueueDeclare, QueueDeclareOk
 from leveret.protocols.amqp.state import Hold
 from leveret.protocols.amqp.traffic import adopt, take_up
@@ -26,6 +30,7 @@ from leveret.security.authorisation import Role
 if TYPE_CHECKING:
     from leveret.cluster.proxy.connection import ProxyCaller
     from leveret.cluster.shards.shard import Shard
+    from leveret.core.broker import Broker
     from leveret.protocols.amqp.subscriber import Subscriber
 
 
@@ -118,6 +123,7 @@ class ProxiedConnection(AmqpConnection):
         self.shard = shard
         self._takes = True  # whether the client does
         self._unsafe = 0  # how much of what it is to be told may be forgotten yet
+        self._last_names: list[tuple[int, bytes]] = []
 
     def check_access(self) -> None:
         """Cancel refused consumers; the proxy closes the connection if that is to end."""
@@ -198,19 +204,25 @@ class ProxiedConnection(AmqpConnection):
         self._takes = writable
         super().writable(writable and not self._unsafe)
 
-    def names(self) -> bytes:
-        """Which messages the deliveries are that the proxy does not know of."""
-        writer = FrameWriter()
+    def names(self) -> list[tuple[int, bytes]]:
+        """Which messages the deliveries are that the proxy does not know of: NAMES, with the numbers of channels."""
+        found, self._last_names = self._last_names, []
         for channel in self.channels.values():
             last = channel.last_tag
             if last > channel.named:
                 for queue, records in channel.unacked.identities(last, channel.named):
-                    writer.method(channel.number, claims.names(queue, records))
+                    found.append((channel.number, claims.names(queue, records)))
                 channel.named = last
-        return writer.take()
+        return found
+
+    def release(self) -> None:
+        """Give back what the channels hold; the proxy may still ask which messages those are."""
+        self._last_names = self.names()
+        super().release()
 
     def take_leases(self) -> Iterator[tuple[Held, int]]:
         """What the channels hold, which they do not any more."""
+        self._last_names = self.names()
         for channel in self.channels.values():
             for _, lease, held in channel.unacked.take_all():
                 if held.lease == lease and lease:
@@ -232,6 +244,7 @@ class ProxiedClient:
         self._listener = listener
         self._held = False
         self._gone = False
+        self._turn: AbstractContextManager[Broker] | None = None
         self._connection = ProxiedConnection(shard, caller.peer)
         self._connection.socket = self
         self._connection.local, self._connection.entrance = caller.local, caller.node
@@ -249,11 +262,52 @@ class ProxiedClient:
         try:
             self._hub.receive(self._connection, data)
         except (JournalFailed, BrokerClosed) as error:
-            self._fail(error)
+            self.fail(error)
 
     def pause(self, paused: bool) -> None:
         """Whether the client takes no more for now."""
         self._connection.writable(not paused)
+
+    # For the client, if it has come to this node
+
+    @property
+    def local(self) -> ProxiedClient:
+        """See OwnerSession."""
+        return self
+
+    @property
+    def connection(self) -> ProxiedConnection:
+        """The other end of the client's frames."""
+        return self._connection
+
+    def enter(self) -> bool:
+        """Take the lock of the shard, unless it does not listen now, or something that it was sent waits there."""
+        connection = self._connection
+        if self._gone or connection.waiting or connection.finished or connection.reader.buffered_bytes:
+            return False
+        turn = self._hub.locked()
+        try:
+            turn.__enter__()
+        except (JournalFailed, BrokerClosed):
+            return False  # the shard is sent frames, and answers that it cannot write
+        self._turn = turn
+        return True
+
+    def leave(self) -> None:
+        """Let go of the lock; publishes are confirmed when they are durable."""
+        turn, self._turn = self._turn, None
+        assert turn is not None, "it was entered"
+        with ExitStack() as stack:
+            stack.push(turn)
+            self._hub.end_turn(self._connection)
+
+    def mark(self, then: Callable[[], None]) -> None:
+        """Call back in the shard when all that was settled is durable."""
+        self._hub.when_durable(then, lazily=True)
+
+    def names(self) -> list[tuple[int, bytes]]:
+        """Which messages the deliveries are that the proxy does not know of."""
+        return self._connection.names()
 
     def close(self) -> None:
         """The client has gone."""
@@ -268,7 +322,8 @@ class ProxiedClient:
             self._shard.exclusive_consumers.keep(self._connection)
         self.close()
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
+        """The shard cannot write any more."""
         if not self._gone:
             self._gone = True
             self._listener.lost(str(error))
@@ -281,7 +336,7 @@ class ProxiedClient:
             return
         data = self._connection.take_output()
         if data:
-            self._listener.received(self._connection.names() + data)
+            self._listener.received(data)
         if self._connection.finished:
             self.abort()
         elif self._held is self._connection.wants_input:

@@ -1,11 +1,12 @@
 from typing import Any
 
-from leveret.cluster.proxy.confirms import Confirms, Sent
+from leveret.cluster.proxy.confirms import Confirms, Sent, Verdict
 from leveret.cluster.proxy.connection import ProxyConnection
 from leveret.cluster.proxy.names import MessageNames
 from leveret.cluster.proxy.tags import Tags
 from leveret.core.queue import Queue
 from leveret.protocols.amqp.frames import FrameWriter
+from leveret.protocols.amqp.session import FrameSession
 from leveret.protocols.amqp.traffic import ChannelRoute, ChannelTraffic
 
 class ShardConnectionBase:
@@ -16,6 +17,8 @@ class ShardConnectionBase:
     unsure: MessageNames
     last_mark: int
     noted: bool
+    direct: FrameSession | None
+    entered: bool
     def __init__(self, connection: ProxyConnection) -> None: ...
     def begin(self) -> None: ...
     def method(self, number: int, payload: bytes) -> None: ...
@@ -30,6 +33,7 @@ class ShardChannelBase:
     sent: Sent
     consumers: dict[str, Any]
     def __init__(self, shard_connection: ShardConnectionBase, number: int) -> None: ...
+    def name_tags(self, tags: Tags) -> None: ...
 
 class ProxyRoute(ChannelRoute):
     def __init__(self, queues: list[Queue], plain: bool, shard_ids: list[str]) -> None: ...
@@ -38,6 +42,8 @@ class Relay(ChannelTraffic):
     tags: Tags
     confirms: Confirms
     shard_channels: dict[str, Any]
+    partial: bool
+    def tell(self, verdicts: list[Verdict]) -> None: ...
     def settle_now(self, tag: int, multiple: bool, how: int) -> None: ...
     def deliver_late(self, shard_channel: ShardChannelBase, method: bytes, content: bytes, header_len: int) -> None: ...
     def got(self, shard_channel: ShardChannelBase, inner: int, redelivered: bool, no_ack: bool) -> int: ...

@@ -4,18 +4,27 @@
     client <- Relay.deliver <- ShardConnectionBase.receive <- shard             connection to a shard, a ShardChannelBase a channel there
 
 What is unusual goes through ProxyChannel, ShardConnection and ShardChannel, whose compiled parts these are.
+
+To a shard of this node a publish or settlement goes straight: `ShardConnectionBase.reach` takes the lock of the shard for
+the rest of the turn, and the channel there gets the message as it was parsed. It goes as frames, as to another node, while
+something said before is on its way as frames, or the shard does not listen. Deliveries come framed for the client from
+either; only the delivery tag is replaced, where it lies.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 
 from leveret.protocols.amqp.frames cimport BODY, FRAME_MAX_MAX, HEADER, METHOD
 from leveret.protocols.amqp.traffic cimport put_tag
+from leveret.core.held cimport Held
 from leveret.core.properties cimport Scan
+from leveret.core.queue cimport Queue
 from leveret.core.tables cimport big_endian
 from leveret.cluster.proxy.names cimport Entry
 
+from leveret.cluster.proxy.claims import short
 from leveret.protocols.amqp.publishing import check_sizes
 from leveret.protocols.amqp.replies import ProtocolError, Reply
 
@@ -30,7 +39,14 @@ cdef enum:
     REQUEUED = 1
     REQUEUE = 2                 # in the bits of basic.nack
     MANDATORY = 1
+    BASIC = 60
+    PUBLISH_METHOD = 40
+    ACK_METHOD = 80
+    NACK_METHOD = 120
     SETTLEMENT_BYTES = 13
+    TAG_AT = 4
+    MULTIPLE_AT = 12
+    FRAME_HEADER = 7
     ROUTE_AT = 6                # in basic.publish, drawn in leveret/protocols/amqp/traffic.pyx
     PUBLISH_BYTES_MAX = 519
     BODY_SIZE_AT = 4            # in a content header
@@ -57,7 +73,47 @@ cdef class ShardConnectionBase:
         self.reader.tune(FRAME_MAX_MAX, CHANNEL_MAX)
         self.writer = FrameWriter()
 
-    # Out
+    # Out, straight
+
+    cdef ChannelTraffic reach(self, ShardChannelBase shard_channel):
+        """A channel in a shard of this node, whose lock is held until `leave_shards`; None: the shard gets frames."""
+        cdef FrameSession shard = self.direct
+        cdef ChannelTraffic target
+        if shard is None or self.writer.buffer.size:
+            return None
+        if not self.entered:
+            if not self.enter():
+                return None
+            shard.look_around()
+            self.turn += 1
+        elif shard.waiting or shard.finished:
+            return None
+        if shard_channel.turn != self.turn:
+            shard_channel.turn, shard_channel.target = self.turn, shard.channels.get(shard_channel.number)
+        target = shard_channel.target
+        return None if target is None or target.deaf or target.expects else target
+
+    cdef int publish_in(self, ChannelTraffic target, Relay channel, bytes route, uint8_t bits, const uint8_t* header,
+                        const uint8_t* body, Scan* found) except -1:
+        """Let a shard of this node publish a message; what it refuses it says to its channel, as if frames had come."""
+        target.route_at, target.route_len = <const uint8_t*>PyBytes_AS_STRING(route), <uint32_t>PyBytes_GET_SIZE(route)
+        target.bits, target.header_len, target.body_len = bits, channel.header_len, channel.body_len
+        try:
+            target.accept(header, body, found, self.direct.stamp)
+            self.direct.confirm_later(target)
+        except Exception as error:
+            self.direct.on_error(error, target.number, BASIC, PUBLISH_METHOD)
+        return 0
+
+    cdef int settle_in(self, ChannelTraffic target, uint64_t tag, bint multiple, uint8_t how) except -1:
+        """Let a shard of this node settle a delivery, or all up to it."""
+        try:
+            target.settle(tag, multiple, how)
+        except Exception as error:
+            self.direct.on_error(error, target.number, BASIC, ACK_METHOD if how == ACKED else NACK_METHOD)
+        return 0
+
+    # Out, as frames
 
     def method(self, uint16_t number, bytes payload not None) -> None:
         """Send a method."""
@@ -99,48 +155,98 @@ cdef class ShardConnectionBase:
             position += piece
         return self.changed()
 
-    cdef int settle(self, uint16_t number, uint64_t tag, bint multiple, uint8_t how) except -1:
+    cdef int settle(self, ShardChannelBase shard_channel, uint64_t tag, bint multiple, uint8_t how) except -1:
         """Tell the shard what became of a delivery, or of all up to it."""
         cdef uint8_t method[SETTLEMENT_BYTES]
+        cdef ChannelTraffic target = self.reach(shard_channel)
+        if target is not None:
+            return self.settle_in(target, tag, multiple, how)
         put_method(method, ACK if how == ACKED else NACK)
-        put_tag(method + 4, tag)
-        method[12] = multiple | (REQUEUE if how == REQUEUED else 0)
-        self.writer.put(METHOD, number, method, SETTLEMENT_BYTES)
+        put_tag(method + TAG_AT, tag)
+        method[MULTIPLE_AT] = multiple | (REQUEUE if how == REQUEUED else 0)
+        self.writer.put(METHOD, shard_channel.number, method, SETTLEMENT_BYTES)
         return self.changed()
 
-    cdef int remember(self, uint8_t how, const Name* name) except -1:
-        """Until the shard has a settlement on its disks, its next owner may have to be told."""
-        if name.queue != NULL:
-            self.unsure.push(self.last_mark + 1, how, name)
-            if self.unsure.end - self.unsure.first > UNSURE_MAX:
-                self.unsure.drop()
+    cdef int remember(self, ShardChannelBase shard_channel, uint8_t how, Delivery* settled) except -1:
+        """Until the shard has a settlement on its disks, its next owner may have to be told; call before `settle`."""
+        cdef Name name
+        if settled.name.queue != NULL:
+            self.unsure.push(self.last_mark + 1, how, &settled.name)
+        elif shard_channel.identify(settled.inner, &name):
+            self.unsure.push(self.last_mark + 1, how, &name)
+        if self.unsure.end - self.unsure.first > UNSURE_MAX:
+            self.unsure.drop()
         return 0
 
     # In
 
     def receive(self, bytes data not None) -> None:
         """Frames came from the shard."""
+        cdef FrameReader reader = self.reader
         cdef Frame frame
-        self.reader.feed(data)
-        while self.reader.take(&frame):
-            if frame.kind != METHOD or not self.deliver(&frame):
-                self.on_frame(frame.kind, frame.channel, <bytes>frame.payload[:frame.size])
+        reader.borrow(data)
+        try:
+            while reader is self.reader and reader.take(&frame):
+                if frame.kind == METHOD and self.deliver(reader, &frame):
+                    continue
+                self.hand_on(reader)
+                if frame.kind != METHOD or not self.confirm(&frame):
+                    self.on_frame(frame.kind, frame.channel, <bytes>frame.payload[:frame.size])
+                self.taker = None
+            self.hand_on(reader)
+        finally:
+            self.whole_size, self.taker = 0, None
+            reader.give_back()
 
-    cdef bint deliver(self, Frame* method) except -1:
+    cdef int hand_on(self, FrameReader reader) except -1:
+        """Give the client the deliveries that it gets as they are."""
+        cdef uint64_t size = self.whole_size
+        self.whole_size = 0
+        return self.connection.outlet.put_frames(self.whole, size, reader.lent) if size else 0
+
+    cdef bint find_channel(self, uint16_t number) except -1:
+        """Whether a channel is open on both ends; then `taker` and `giver` are these."""
+        if self.taker is None or self.taker.number != number:
+            self.giver, self.taker = self.shard_channels.get(number), self.connection.channels.get(number)
+            if self.giver is None or number in self.closing:
+                self.taker = None
+            elif self.taker is not None:
+                self.giver.consumer = None
+        return self.taker is not None
+
+    cdef bint confirm(self, Frame* method) except -1:
+        """Hand a confirm to its channel, if it is one."""
+        cdef uint64_t kind = big_endian(method.payload, 4)
+        if method.size != SETTLEMENT_BYTES or (kind != ACK and kind != NACK):
+            return False
+        if self.find_channel(method.channel):
+            self.taker.confirm_sent(
+                self.giver.sent, big_endian(method.payload + TAG_AT, 8), method.payload[MULTIPLE_AT] & 1, kind == ACK
+            )
+        return True
+
+    cdef bint deliver(self, FrameReader reader, Frame* method) except -1:
         """Hand a message to its channel, if it is one that is delivered and is here whole."""
-        cdef uint64_t begin = self.reader.position
+        cdef uint64_t begin = reader.position
         cdef Frame header, body = Frame(BODY, method.channel, NULL, 0)
         cdef uint64_t body_len
-        if big_endian(method.payload, 4) != DELIVER or not self.reader.take(&header):
+        cdef Passing passing = Passing.DROPPED
+        if big_endian(method.payload, 4) != DELIVER or not reader.take(&header):
             return False
         body_len = big_endian(header.payload + BODY_SIZE_AT, 8) if header.kind == HEADER else NO_LIMIT
-        if (body_len and not self.reader.take(&body)) or body.size != body_len or body.kind != BODY:
-            self.reader.position = begin
+        if (body_len and not reader.take(&body)) or body.size != body_len or body.kind != BODY:
+            reader.position = begin
             return False
-        shard_channel = self.shard_channels.get(method.channel)
-        channel = self.connection.channels.get(method.channel)
-        if shard_channel is not None and channel is not None and method.channel not in self.closing:
-            (<Relay?>channel).deliver(<ShardChannelBase?>shard_channel, method, &header, &body)
+        if self.find_channel(method.channel):
+            passing = self.taker.deliver(self.giver, method, &header, &body)
+        if passing == Passing.AS_IT_IS:
+            if self.whole_size == 0:
+                self.whole = method.payload - FRAME_HEADER
+            self.whole_size = reader.buffer.data + reader.position - self.whole
+        else:
+            self.hand_on(reader)
+            if passing == Passing.ANEW:
+                self.taker.pass_on(method, &header, &body)
         return True
 
 
@@ -153,6 +259,52 @@ cdef class ShardChannelBase:
         self.names = MessageNames()
         self.sent = Sent()
         self.consumers = {}
+        self.named = None, b""
+
+    cdef bint find_consumer(self, const uint8_t* tag, uint32_t tag_len) except -1:
+        """Whether a consumer of the client has this tag; then `consumer`, and what it asked for, is that one."""
+        cdef bytes given
+        if self.consumer is not None and PyBytes_GET_SIZE(self.given) == tag_len and memcmp(
+            PyBytes_AS_STRING(self.given), tag, tag_len
+        ) == 0:
+            return True
+        given = tag[:tag_len]
+        self.tag = given.decode("utf-8", "surrogateescape")
+        self.given, self.consumer = given, self.consumers.get(self.tag)
+        if self.consumer is None:
+            return False
+        self.no_ack, self.reading = self.consumer.method.no_ack, self.consumer.reading
+        return True
+
+    cdef bint identify(self, uint64_t inner, Name* name) except -1:
+        """Whether a shard of this node knows which message a delivery is; `name` is good until the next call."""
+        cdef FrameSession shard = self.shard_connection.direct
+        cdef ChannelTraffic target = None
+        cdef Py_ssize_t index
+        cdef Held held
+        if self.shard_connection.entered and self.turn == self.shard_connection.turn:
+            target = self.target
+        elif shard is not None:
+            target = shard.channels.get(self.number)
+        index = -1 if target is None else target.unacked.find(inner)
+        held = None if index < 0 else target.unacked.identify(index, name.record)
+        if held is None:
+            return False
+        if self.named[0] is not held.queue:
+            self.named = held.queue, short((<Queue>held.queue).name)
+        name.queue = <PyObject*>self.named[1]
+        return True
+
+    def name_tags(self, Tags tags not None) -> None:
+        """Let the deliveries have the names that were learnt, as far as they have none."""
+        cdef Py_ssize_t i
+        cdef const Name* name
+        for i in range(tags.first, tags.end):
+            if tags.slots[i].shard_channel == <PyObject*>self and tags.slots[i].name.queue == NULL:
+                name = self.name_of(tags.slots[i].inner)
+                if name != NULL:
+                    tags.slots[i].name = name[0]
+                    Py_INCREF(<object>name.queue)
 
     cdef const Name* name_of(self, uint64_t tag) noexcept:
         """Which message a delivery is that has come, good until the next look; NULL: unknown."""
@@ -185,6 +337,8 @@ cdef class Relay(ChannelTraffic):
         """Hand a message that needs no further look to the shards of its queues."""
         cdef ProxyRoute way = <ProxyRoute?>route
         cdef ShardChannelBase shard_channel
+        cdef ShardConnectionBase shard_connection
+        cdef ChannelTraffic target
         # One of several shards must not send back what another one has.
         cdef uint8_t bits = self.bits & MANDATORY if len(way.shard_ids) == 1 else 0
         if self.body_len > way.bytes_max:
@@ -194,8 +348,32 @@ cdef class Relay(ChannelTraffic):
             if shard_channel is None:
                 shard_channel = self.shard_channel_in(shard_id)
             self.confirms.note(shard_channel.sent, self.published if self.confirming else 0)
-            shard_channel.shard_connection.publish(self, way.wire, bits, header, body)
+            shard_connection = shard_channel.shard_connection
+            target = shard_connection.reach(shard_channel)
+            if target is None or shard_connection.direct.has_no_room(target):
+                shard_connection.publish(self, way.wire, bits, header, body)
+            else:
+                shard_connection.publish_in(target, self, way.wire, bits, header, body, found)
         return 0
+
+    cdef int confirm_sent(self, Sent sent, uint64_t inner, bint multiple, bint safe) except -1:
+        """A shard has said what became of a publish, or of all up to it."""
+        self.tell(self.confirms.heard(sent, inner, multiple, safe))
+        self.check_committed()
+        if self.confirms.unspoken == 0:
+            self.connection.spoken()
+        return 0
+
+    def tell(self, list verdicts not None) -> None:
+        """Confirm publishes to the client; those of a transaction are confirmed by the answer to its commit."""
+        cdef uint64_t number
+        cdef bint multiple, safe
+        for number, multiple, safe in verdicts:
+            if self.transacting:
+                self.partial = self.partial or not safe
+            elif not self.deaf:
+                self.answer(ACK_METHOD if safe else NACK_METHOD, number, multiple)
+        self.outlet.changed()
 
     cdef int settle(self, uint64_t tag, bint multiple, uint8_t how) except -1:
         """End one delivery, or all up to this tag (0: all there are), now or at the end of the transaction."""
@@ -219,59 +397,58 @@ cdef class Relay(ChannelTraffic):
             return self.end_through(tag or self.last_tag, how)
         if not self.tags.slots[index].lost:
             shard_channel = <ShardChannelBase>self.tags.slots[index].shard_channel
-            shard_channel.shard_connection.settle(self.number, self.tags.slots[index].inner, False, how)
-            shard_channel.shard_connection.remember(how, &self.tags.slots[index].name)
+            shard_channel.shard_connection.remember(shard_channel, how, self.tags.slots + index)
+            shard_channel.shard_connection.settle(shard_channel, self.tags.slots[index].inner, False, how)
         self.tags.drop(index)
         return 0
 
     cdef int end_through(self, uint64_t tag, uint8_t how) except -1:
         """Settle all up to a tag: a shard is told of the last of its own."""
         cdef Tags tags = self.tags
+        cdef ShardChannelBase shard_channel
         cdef dict last = {}
         while tags.count and tags.slots[tags.first].tag <= tag:
             if not tags.slots[tags.first].lost:
                 shard_channel = <ShardChannelBase>tags.slots[tags.first].shard_channel
                 last[shard_channel] = tags.slots[tags.first].inner
-                (<ShardChannelBase>shard_channel).shard_connection.remember(how, &tags.slots[tags.first].name)
+                shard_channel.shard_connection.remember(shard_channel, how, tags.slots + tags.first)
             tags.drop(tags.first)
         for shard_channel, inner in last.items():
-            (<ShardChannelBase>shard_channel).shard_connection.settle(self.number, inner, True, how)
+            shard_channel.shard_connection.settle(shard_channel, inner, True, how)
         return 0
 
     # From shards
 
-    cdef int deliver(self, ShardChannelBase shard_channel, Frame* method, Frame* header, Frame* body) except -1:
-        """Hand a message to a consumer under a tag of this channel."""
+    cdef Passing deliver(self, ShardChannelBase shard_channel, Frame* method, Frame* header, Frame* body) except? Passing.DROPPED:
+        """Hand a message to a consumer under a tag of this channel, which is put where that of the shard lies."""
         cdef uint64_t tag_at = CONSUMER_AT + (method.payload[CONSUMER_AT - 1] if method.size > CONSUMER_AT else 0)
+        cdef uint8_t* tag = <uint8_t*>method.payload + tag_at
         cdef uint64_t inner
         cdef const Name* name
         if tag_at + TAG_AND_FLAG > method.size:
             raise ProtocolError(Reply.SYNTAX_ERROR, f"basic.deliver: {method.size} bytes")
-        inner = big_endian(method.payload + tag_at, 8)
+        inner = big_endian(tag, 8)
         name = shard_channel.name_of(inner)
-        tag = method.payload[CONSUMER_AT:tag_at].decode("utf-8", "surrogateescape")
-        consumer = shard_channel.consumers.get(tag)
-        if consumer is None:
-            return 0    # cancelled meanwhile; the shard gets it back with the channel
-        if consumer.reading is not None:
-            consumer.reading.delivered(<bytes>header.payload[:header.size])
+        if not shard_channel.find_consumer(method.payload + CONSUMER_AT, <uint32_t>(tag_at - CONSUMER_AT)):
+            return Passing.DROPPED    # cancelled meanwhile; the shard gets it back with the channel
+        if shard_channel.reading is not None:
+            shard_channel.reading.delivered(<bytes>header.payload[:header.size])
         self.last_tag += 1
-        if not consumer.method.no_ack:
-            self.tags.push(self.last_tag, inner, shard_channel, tag, name)
-        self.redeliveries += method.payload[tag_at + 8] & 1
-        self.pass_on(method, tag_at, header, body)
+        if not shard_channel.no_ack:
+            self.tags.push(self.last_tag, inner, shard_channel, shard_channel.tag, name)
+        self.redeliveries += tag[8] & 1
+        put_tag(tag, self.last_tag)
         if self.firehose.on:
             self.trace_wire(
-                consumer.method.queue, method.payload[tag_at + 8] & 1, <bytes>method.payload[tag_at + 9:method.size],
+                shard_channel.consumer.method.queue, tag[8] & 1, <bytes>method.payload[tag_at + 9:method.size],
                 <bytes>header.payload[:header.size] + <bytes>body.payload[:body.size], header.size,
             )
-        return 0
+        return Passing.AS_IT_IS if body.size + OVERHEAD <= self.outlet.frame_max else Passing.ANEW
 
-    cdef int pass_on(self, Frame* method, uint64_t tag_at, Frame* header, Frame* body) except -1:
-        """Write a delivery under its tag, in frames that the client takes."""
+    cdef int pass_on(self, Frame* method, Frame* header, Frame* body) except -1:
+        """Write a delivery in frames that the client takes."""
         cdef uint64_t position = 0, piece
         self.outlet.put(METHOD, self.number, method.payload, method.size)
-        put_tag(self.outlet.buffer.data + self.outlet.buffer.size - 1 - method.size + tag_at, self.last_tag)
         self.outlet.put(HEADER, self.number, header.payload, header.size)
         while position < body.size:
             piece = min(body.size - position, <uint64_t>(self.outlet.frame_max - OVERHEAD))
@@ -285,7 +462,9 @@ cdef class Relay(ChannelTraffic):
         cdef Frame whole = Frame(METHOD, self.number, <const uint8_t*>PyBytes_AS_STRING(method), <uint32_t>len(method))
         cdef Frame header = Frame(HEADER, self.number, data, header_len)
         cdef Frame body = Frame(BODY, self.number, data + header_len, <uint32_t>(len(content) - header_len))
-        self.deliver(shard_channel, &whole, &header, &body)
+        shard_channel.consumer = None
+        if self.deliver(shard_channel, &whole, &header, &body) != Passing.DROPPED:
+            self.pass_on(&whole, &header, &body)
 
     def got(self, ShardChannelBase shard_channel not None, uint64_t inner, bint redelivered, bint no_ack) -> int:
         """The tag under which the client gets a message that it has asked for."""

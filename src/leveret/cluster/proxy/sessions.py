@@ -12,6 +12,7 @@ from leveret.cluster.proxy.proxied import ProxiedClient
 from leveret.cluster.rpc.link import DOWN
 from leveret.core.errors import InvalidArgument, NotFound
 from leveret.protocols.amqp.connection import AmqpPeer
+from leveret.protocols.amqp.frames import FrameWriter
 from leveret.security.identity import Identity
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ QUESTION = b'{"version": 0}'  # which every node knows
 
 class RemoteSession:
     """A way from a proxy to a shard of another node."""
+
+    local = None
 
     def __init__(self, link: PeerLink, shard_connection: ShardConnection, caller: ProxyCaller) -> None:
         """Open it; what is to be said waits until the other node has let the client in, as it may not have the shard.
@@ -111,8 +114,11 @@ class RemoteListener:
     # From the proxied client
 
     def received(self, data: bytes) -> None:
-        """The shard says something."""
-        self._link.send(self._number, data)
+        """The shard says something; which messages it delivers comes before them."""
+        writer = FrameWriter()
+        for number, payload in self._proxied.names():
+            writer.method(number, payload)
+        self._link.send(self._number, writer.take() + data)
 
     def held(self, held: bool) -> None:
         """The shard hears nothing more for a while, or again."""

@@ -6,6 +6,8 @@ A session is a way to the owner of the shard: a call in this process, or a link 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from leveret.cluster.proxy.claims import (
@@ -21,6 +23,7 @@ from leveret.cluster.proxy.claims import (
 )
 from leveret.cluster.proxy.relay import ShardConnectionBase
 from leveret.cluster.proxy.shard_channel import ShardChannel
+from leveret.core.errors import BrokerClosed, JournalFailed
 from leveret.protocols.amqp.codec import decode, encode
 from leveret.protocols.amqp.frames import BODY, HEADER, METHOD, FrameWriter
 from leveret.protocols.amqp.methods import (
@@ -34,6 +37,7 @@ from leveret.protocols.amqp.methods import (
 
 if TYPE_CHECKING:
     from leveret.cluster.proxy.connection import ProxyConnection
+    from leveret.protocols.amqp.session import FrameSession
     from leveret.security.identity import Identity
 
 BODY_SIZE_AT = 4
@@ -43,6 +47,10 @@ HAS_CONTENT = frozenset((b"\0\x3c\0\x32", b"\0\x3c\0\x3c", b"\0\x3c\0\x47"))  # 
 class OwnerSession(Protocol):
     """A way to the owner of a shard."""
 
+    @property
+    def local(self) -> LocalSession | None:
+        """It, if the shard is on this node; else None."""
+
     def send(self, data: bytes) -> None:
         """Give it frames."""
 
@@ -51,6 +59,29 @@ class OwnerSession(Protocol):
 
     def close(self) -> None:
         """The client has gone."""
+
+
+class LocalSession(OwnerSession, Protocol):
+    """A way to a shard of this node, which can also be entered: what is done then needs no frames."""
+
+    @property
+    def connection(self) -> FrameSession:
+        """The other end."""
+
+    def enter(self) -> bool:
+        """Take the lock of the shard, unless it does not listen now, or something that it was sent waits there."""
+
+    def leave(self) -> None:
+        """Let go of the lock; publishes are confirmed when they are durable."""
+
+    def mark(self, then: Callable[[], None]) -> None:
+        """Call back in the shard, which was entered, when all that was settled is durable."""
+
+    def fail(self, error: Exception) -> None:
+        """The shard cannot write any more."""
+
+    def names(self) -> list[tuple[int, bytes]]:
+        """Which messages the deliveries of this session are: NAMES, with the numbers of channels."""
 
 
 class Arriving:
@@ -71,6 +102,7 @@ class ShardConnection(ShardConnectionBase):
         super().__init__(connection)
         self.shard_id = shard_id
         self._session: OwnerSession | None = None
+        self._local: LocalSession | None = None
         self.busy = False
         """Whether the shard hears nothing for now."""
         self.durable_mark = 0
@@ -122,6 +154,26 @@ class ShardConnection(ShardConnectionBase):
         writer.method(0, numbered(VERSION, version))
         return writer.take()
 
+    def enter(self) -> bool:
+        """Whether the shard is on this node and has been entered; it is not while what it was told comes as frames."""
+        connection, local = self.connection, self._local
+        if local is None or self.busy or self._version != connection.node.version or not connection.is_draining:
+            return False
+        self.entered = local.enter()
+        if self.entered:
+            connection.entered.append(self)
+        return self.entered
+
+    def leave(self) -> None:
+        """End the turn in a shard of this node."""
+        local, self.entered = self._local, False
+        assert local is not None, "it was entered"
+        try:
+            self._mark_there(local)
+            local.leave()
+        except (JournalFailed, BrokerClosed) as error:
+            self.connection.node.soon(partial(local.fail, error))
+
     # Settlements, which are lost with the shard until they are durable
 
     def _mark(self) -> None:
@@ -133,6 +185,18 @@ class ShardConnection(ShardConnectionBase):
         self._is_marked = True
         self.last_mark += 1
         self.writer.method(0, mark(self.last_mark, urgent=urgent))
+
+    def _mark_there(self, local: LocalSession) -> None:
+        """The same in a shard of this node, with its lock."""
+        if self.unsure and not self._is_marked:
+            self._is_marked = True
+            self.last_mark += 1
+            local.mark(partial(self._durable_there, local, self.last_mark))
+
+    def _durable_there(self, local: LocalSession, number: int) -> None:
+        if local is self._local:
+            self._forget(number)
+            self._mark_there(local)
 
     def renew(self, renewed: Identity) -> None:
         """Let the shard know what the client may do from now on."""
@@ -154,13 +218,16 @@ class ShardConnection(ShardConnectionBase):
 
     def _durable(self, number: int) -> None:
         """Everything up to a mark is durable."""
-        self.unsure.forget(number)
-        self.durable_mark = number
-        self._is_marked = False
+        self._forget(number)
         if self.unsure:
             self._mark()
             self.note()
         self.connection.settled()
+
+    def _forget(self, number: int) -> None:
+        self.unsure.forget(number)
+        self.durable_mark = max(number, self.durable_mark)
+        self._is_marked = False
 
     def _settle_again(self) -> None:
         """Tell the next owner what the one before it may not have written."""
@@ -269,23 +336,39 @@ class ShardConnection(ShardConnectionBase):
         self.busy = False
         self.connection.lost_backend(self)
 
+    def forsake(self, reason: str) -> None:
+        """This node serves the shard no more; a session that stays would get what is meant for the next owner."""
+        self.learn_names()
+        self.end()
+        self.lost(reason)
+
     def turned_away(self) -> None:
         """There was no way to the shard: nothing was said to anybody, and all of it waits for its owner."""
         self.connection.turned_away(self)
 
     def attach(self, session: OwnerSession) -> None:
         """There is a way to the shard: what was said meanwhile is sent."""
-        self._session = session
+        self._session, self._local = session, session.local
+        self.direct = None if session.local is None else session.local.connection
         self.note()
 
     def wait(self) -> None:
         """The shard has another owner than was believed, who is looked for."""
-        self._session = None
+        self._forget_session()
         self.busy = False
+
+    def _forget_session(self) -> None:
+        self._session = self._local = self.direct = None
+
+    def learn_names(self) -> None:
+        """Learn which messages the client holds, as the next owner is asked for them; other nodes say that at once."""
+        for number, payload in () if self._local is None else self._local.names():
+            if number in self.shard_channels:
+                self.shard_channels[number].names.learn(payload)
 
     def detach(self) -> None:
         """The shard has lost its owner, and with it all that it knew of this client: tell the next one."""
-        self._session = None
+        self._forget_session()
         self.closing.clear()
         self._reset()
         self._settle_again()
@@ -300,6 +383,7 @@ class ShardConnection(ShardConnectionBase):
 
     def end(self) -> None:
         """The client has gone."""
-        session, self._session = self._session, None
+        session = self._session
+        self._forget_session()
         if session is not None:
             session.close()

@@ -43,6 +43,7 @@ cdef enum:
     SLICE_BYTES = 1_048_576         # of a large body, for one turn of the loop
     # A few bytes ask for a large message: a client that does not read what it asked for must not go on asking.
     UNREAD_BYTES_MAX = 1_048_576
+    WHOLE_BYTES_MIN = 32_768        # of frames that are handed on without a copy: each piece is a write of its own
 
 
 def accepts(bytes header not None) -> bool:
@@ -89,6 +90,27 @@ cdef class FrameReader:
             memcpy(room(&self.buffer, view.len), view.buf, view.len)
         finally:
             PyBuffer_Release(&view)
+
+    cdef int borrow(self, bytes data) except -1:
+        """Feed without a copy: frames lie in `data` itself until `give_back`, which keeps what is left of it."""
+        if self.position < self.buffer.size:
+            self.feed(data)
+        else:
+            free_buffer(&self.buffer)
+            self.buffer.data, self.buffer.size = <uint8_t*>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data)
+            self.position, self.lent = 0, data
+        return 0
+
+    cdef int give_back(self) except -1:
+        """Refer to what was borrowed no more."""
+        cdef uint64_t taken = self.position
+        cdef bytes data = self.lent
+        if data is not None:
+            self.buffer = Buffer(NULL, 0, 0)
+            self.position, self.lent = 0, None
+            if taken < <uint64_t>PyBytes_GET_SIZE(data):
+                self.feed(data[taken:])
+        return 0
 
     def put_first(self, data) -> None:
         """Let frames that were taken before be the next ones again."""
@@ -335,7 +357,8 @@ cdef class Outlet(FrameWriter):
         if not self.parts:
             return FrameWriter.take(self)
         taken = self.take_part()
-        self.changed()
+        if self.parts or self.buffer.size:
+            self.changed()
         return taken
 
     def take_all(self) -> bytes:
@@ -362,6 +385,7 @@ cdef class Outlet(FrameWriter):
             size = min(left, <uint64_t>(self.frame_max - OVERHEAD))
             self.slices.put(BODY, large.channel, <const uint8_t*>PyBytes_AS_STRING(large.body) + large.position, size)
             large.position += size
+            self.large_bytes -= size
             self.parts_bytes -= size
             left -= size
         if left == 0:
@@ -381,11 +405,30 @@ cdef class Outlet(FrameWriter):
             return 0
         large = LargeBody()
         large.channel, large.body = channel, body
-        before = FrameWriter.take(self)
-        self.parts.append(before)
+        self.put_aside()
         self.parts.append(large)
-        self.parts_bytes += len(before) + size
+        self.parts_bytes += size
+        self.large_bytes += size
         self.larges += 1
+        return 0
+
+    cdef int put_frames(self, const uint8_t* frames, uint64_t size, bytes data) except -1:
+        """Write frames that are whole; if they are all of `data`, and many, they are not copied."""
+        if data is None or size < WHOLE_BYTES_MIN:
+            memcpy(room(&self.buffer, size), frames, size)
+        else:
+            self.put_aside()
+            begin = frames - <const uint8_t*>PyBytes_AS_STRING(data)
+            self.parts.append(data[begin:begin + size])
+            self.parts_bytes += size
+        return self.changed()
+
+    cdef int put_aside(self) except -1:
+        """Let what was written go before the next part."""
+        if self.buffer.size:
+            before = FrameWriter.take(self)
+            self.parts.append(before)
+            self.parts_bytes += len(before)
         return 0
 
     @property
@@ -399,7 +442,7 @@ cdef class Outlet(FrameWriter):
         self.paused = True
         self.noted = True
         self.parts.clear()
-        self.parts_bytes = self.larges = 0
+        self.parts_bytes = self.larges = self.large_bytes = 0
 
     @property
     def is_overfull(self) -> bool:
@@ -408,7 +451,7 @@ cdef class Outlet(FrameWriter):
 
     cdef bint overfull(self) noexcept:
         """A client is heard while one large body is on its way: it may send one itself before it reads."""
-        return self.buffer.size > UNREAD_BYTES_MAX or self.larges > 1
+        return self.buffer.size + self.parts_bytes - self.large_bytes > UNREAD_BYTES_MAX or self.larges > 1
 
     cdef bint full(self) noexcept:
         """Whether no more messages may be put here for now; remembers that some wanted to."""

@@ -157,10 +157,14 @@ class Hub:
         """Let a connection do something, and see to what it leaves behind."""
         with self.locked():
             self._try(connection, action)
-            self._confirm_later(connection)
-            if self.is_behind and not connection.finished:
-                connection.hold(Hold.DISK)
-                self._slowed.append(connection)
+            self.end_turn(connection)
+
+    def end_turn(self, connection: AmqpConnection) -> None:
+        """See to what a connection leaves behind, before the lock is let go."""
+        self._confirm_later(connection)
+        if self.is_behind and not connection.finished:
+            connection.hold(Hold.DISK)
+            self._slowed.append(connection)
 
     @contextmanager
     def locked(self) -> Iterator[Broker]:

@@ -60,6 +60,7 @@ cdef class ChannelTraffic(Gathering):
     cdef int body(self, const uint8_t* payload, uint32_t size, uint64_t stamp) except -1
     cdef int keep(self) except -1
     cdef int complete(self, const uint8_t* header, const uint8_t* body, uint64_t stamp) except -1
+    cdef int accept(self, const uint8_t* header, const uint8_t* body, Scan* found, uint64_t stamp) except -1
     cdef int send(self, ChannelRoute route, const uint8_t* header, const uint8_t* body, Scan* found) except -1
     cdef ChannelRoute route(self, uint64_t stamp)
     cdef int acknowledge(self, uint64_t through) except -1

@@ -162,13 +162,17 @@ cdef class ChannelTraffic(Gathering):
     cdef int complete(self, const uint8_t* header, const uint8_t* body, uint64_t stamp) except -1:
         """A whole message is here: publish it."""
         cdef Scan found
-        cdef ChannelRoute route
-        cdef bytes content
         self.expects = 0
         try:
             scan(header, self.header_len, &found)
         except MalformedTable as error:
             raise ProtocolError(Reply.SYNTAX_ERROR, f"basic.publish: {error}") from error
+        return self.accept(header, body, &found, stamp)
+
+    cdef int accept(self, const uint8_t* header, const uint8_t* body, Scan* found, uint64_t stamp) except -1:
+        """Publish a message whose header was looked at."""
+        cdef ChannelRoute route
+        cdef bytes content
         self.publishes += 1
         if self.confirming:
             self.published += 1
@@ -179,7 +183,7 @@ cdef class ChannelTraffic(Gathering):
         ):
             route = self.route(stamp)
             if route.plain and (route.queues or not self.bits & MANDATORY):
-                return self.send(route, header, body, &found)
+                return self.send(route, header, body, found)
         if self.in_whole:
             content = self.take_whole()
         else:

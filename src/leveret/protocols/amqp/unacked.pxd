@@ -1,7 +1,10 @@
 from cpython.object cimport PyObject
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint8_t, uint64_t
 
 from leveret.core.held cimport Held
+
+cdef enum:
+    RECORD_BYTES = 37       # drawn in unacked.pyx
 
 cdef struct Slot:
     uint64_t tag
@@ -14,4 +17,5 @@ cdef class Unacked:
     cdef readonly Py_ssize_t count, capacity
     cdef int push(self, uint64_t tag, Held held) except -1
     cdef Py_ssize_t find(self, uint64_t tag) noexcept
+    cdef Held identify(self, Py_ssize_t index, uint8_t* record)
     cdef Held pop_at(self, Py_ssize_t index, uint64_t* lease)

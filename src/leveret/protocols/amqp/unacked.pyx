@@ -8,16 +8,12 @@ Most of the time tags are dense, and the place of one is known without a search.
 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport uint8_t
+from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 from leveret.protocols.amqp.tag_rows cimport find_tag, roomy_row
 from leveret.core.held cimport LEASED
-
-cdef enum:
-    RECORD_BYTES = 37
-
 
 cdef class Unacked:
     """What a channel was given and has not settled."""
@@ -88,23 +84,30 @@ cdef class Unacked:
         while i > self.first and self.slots[i - 1].tag > after:
             i -= 1
         for i in range(i, self.end):
-            held = None if self.slots[i].held == NULL else <Held>self.slots[i].held
-            if held is None or held.state != LEASED or held.lease != self.slots[i].lease:
-                continue
             if self.slots[i].tag > through:
                 break
+            held = self.identify(i, record)
+            if held is None:
+                continue
             if held.queue is not queue:
                 queue, records = held.queue, bytearray()
                 found.append((queue.name, records))
-            put(record, self.slots[i].tag, 8)
-            put(record + 8, held.entry.seq, 8)
-            put(record + 16, held.entry.enqueued_ms, 8)
-            put(record + 24, held.group, 8)
-            put(record + 32, held.entry.deliveries, 4)
-            put(record + 36, held.entry.priority, 1)
             PyByteArray_Resize(records, PyByteArray_GET_SIZE(records) + RECORD_BYTES)
             memcpy(PyByteArray_AS_STRING(records) + PyByteArray_GET_SIZE(records) - RECORD_BYTES, record, RECORD_BYTES)
         return [(name, bytes(each)) for name, each in found]
+
+    cdef Held identify(self, Py_ssize_t index, uint8_t* record):
+        """Write which message a delivery is; None when it is settled, or not the client's any more."""
+        cdef Held held = None if self.slots[index].held == NULL else <Held>self.slots[index].held
+        if held is None or held.state != LEASED or held.lease != self.slots[index].lease:
+            return None
+        put(record, self.slots[index].tag)
+        put(record + 8, held.entry.seq)
+        put(record + 16, held.entry.enqueued_ms)
+        put(record + 24, held.group)
+        put_short(record + 32, held.entry.deliveries)
+        record[36] = held.entry.priority
+        return held
 
     def take_all(self) -> list[tuple[int, int, Held]]:
         """Every tag, the lease that it stands for, and its message; nothing is left."""
@@ -147,8 +150,15 @@ cdef class Unacked:
         return held
 
 
-cdef void put(uint8_t* out, uint64_t value, int size) noexcept:
-    """Write a number, its highest byte first."""
+cdef inline void put(uint8_t* out, uint64_t value) noexcept:
+    """Write a number of eight bytes, its highest one first."""
     cdef int i
-    for i in range(size):
-        out[i] = <uint8_t>(value >> (8 * (size - 1 - i)))
+    for i in range(8):
+        out[i] = <uint8_t>(value >> (56 - 8 * i))
+
+
+cdef inline void put_short(uint8_t* out, uint32_t value) noexcept:
+    """Write a number of four bytes, its highest one first."""
+    cdef int i
+    for i in range(4):
+        out[i] = <uint8_t>(value >> (24 - 8 * i))
