@@ -266,7 +266,6 @@ class Broker:
         arguments: Mapping[str, Any] | None = None,
         destination_type: str = "queue",
     ) -> None:
-        """Bind a queue or exchange to an exchange."""
         virtual_host = self.topology.vhost(vhost)
         binding = virtual_host.bind(source, destination, key, arguments, destination_type)
         if binding is None:

@@ -110,7 +110,6 @@ class Catalog:
         return [[kind, key.decode(), *(row[0], row[1].decode())] for (kind, key), row in self._rows.items()]
 
     def from_rows(self, rows: list[list[Any]]) -> None:
-        """The reverse of to_rows."""
         for kind, key, segment, payload in rows:
             self.put(kind, key.encode(), segment, payload.encode())
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Generic, TypeVar
 
 from leveret.core.broker import Broker
@@ -55,15 +55,7 @@ class DeclareQueue(Change[Queue]):
     server_named: bool = False
 
     def apply(self, core: Broker) -> Queue:
-        return core.declare_queue(
-            self.vhost,
-            self.name,
-            self.arguments,
-            durable=self.durable,
-            auto_delete=self.auto_delete,
-            owner=self.owner,
-            server_named=self.server_named,
-        )
+        return core.declare_queue(**_arguments(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +108,7 @@ class DeclareExchange(Change[Exchange]):
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def apply(self, core: Broker) -> Exchange:
-        return core.declare_exchange(
-            self.vhost,
-            self.name,
-            self.type,
-            durable=self.durable,
-            auto_delete=self.auto_delete,
-            internal=self.internal,
-            arguments=self.arguments,
-        )
+        return core.declare_exchange(**_arguments(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +120,7 @@ class DeleteExchange(Change[None]):
     if_unused: bool = False
 
     def apply(self, core: Broker) -> None:
-        core.delete_exchange(self.vhost, self.name, self.if_unused)
+        core.delete_exchange(**_arguments(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +135,7 @@ class Bind(Change[None]):
     destination_type: str = "queue"
 
     def apply(self, core: Broker) -> None:
-        core.bind(self.vhost, self.source, self.destination, self.key, self.arguments, self.destination_type)
+        core.bind(**_arguments(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,4 +150,9 @@ class Unbind(Change[None]):
     destination_type: str = "queue"
 
     def apply(self, core: Broker) -> None:
-        core.unbind(self.vhost, self.source, self.destination, self.key, self.arguments, self.destination_type)
+        core.unbind(**_arguments(self))
+
+
+def _arguments(change: Any) -> dict[str, Any]:
+    """What a change says, as its verb takes it: they have the same names."""
+    return {each.name: getattr(change, each.name) for each in fields(change)}

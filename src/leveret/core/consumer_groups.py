@@ -127,7 +127,6 @@ class ConsumerGroup:
             self._core.define(Kind.GROUP_OFFSET, {**self._key(), "partition": partition, "offset": offset})
 
     def _key(self) -> dict[str, str]:
-        """What identifies the group in the catalog."""
         return {"vhost": self.vhost, "stream": self.stream, "name": self.name}
 
 

@@ -177,7 +177,6 @@ class DefinitionLog:
             self.apply_policies(virtual_host)
 
     def _replay_removal(self, kind: int, definition: dict[str, Any]) -> None:
-        """The reverse of _replay_setting."""
         if kind == Kind.VHOST:
             self.topology.vhosts.pop(definition["name"], None)
         elif kind == Kind.POLICY:
@@ -253,7 +252,6 @@ class DefinitionLog:
         return {"queues": queues, "catalog": self.catalog.to_rows(), "last_queue_id": self.last_queue_id}
 
     def restore(self, stored: dict[str, Any]) -> None:
-        """The reverse of to_dict."""
         self.catalog.from_rows(stored["catalog"])
         for kind in (Kind.VHOST, Kind.POLICY):
             for definition in self.catalog.of(kind):

@@ -61,5 +61,4 @@ def _described(name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def _text(value: object) -> str:
-    """A value as the refusal prints it."""
     return str(value).lower() if isinstance(value, bool) else str(value)

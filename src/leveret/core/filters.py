@@ -45,7 +45,6 @@ class Filter:
 
     @classmethod
     def from_dict(cls, conditions: Mapping[str, Any]) -> Self:
-        """A filter from what a request gave."""
         known = {condition.name for condition in fields(cls) if condition.init}
         unknown = sorted(map(str, conditions.keys() - known))
         if unknown:

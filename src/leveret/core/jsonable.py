@@ -141,7 +141,6 @@ def _decoded(value: Any, depth: int, *, stored: bool) -> Any:
 
 
 def _untagged(tag: str, text: Any, *, stored: bool) -> Any:
-    """The value that a tag stands for."""
     if tag not in _UNTAGGED:
         if stored:
             raise InvalidArgument(f"unknown tag '{tag}' in stored arguments: they were written by a newer version")

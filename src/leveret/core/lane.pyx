@@ -13,22 +13,8 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memmove
 
 from leveret.core.pages cimport (
-    CELLS_FIRST,
-    CELLS_MAX,
-    GONE,
-    IN_MEMORY,
-    MIXED,
-    cell_of,
-    first_after,
-    fits,
-    free_page,
-    grow,
-    new_page,
-    read_cell,
-    squeeze,
-    touch,
-    unsqueeze,
-    write_cell,
+    CELLS_FIRST, CELLS_MAX, GONE, IN_MEMORY, MIXED, cell_of, first_after, fits, free_page, grow, new_page, read_cell,
+    squeeze, touch, unsqueeze, write_cell,
 )
 
 cdef enum:

@@ -54,7 +54,6 @@ class Page:
         self.bytes += len(message.content) + len(body)
 
     def finish(self, next_at: str = "") -> bytes:
-        """The bytes of it, and where the next one begins."""
         parts = [_HEAD.pack(_MAGIC, self.rows, len(next_at)), next_at.encode()]
         parts += [column.tobytes() for column in self._numbers.values()]
         for values in self._texts.values():

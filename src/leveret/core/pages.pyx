@@ -263,7 +263,6 @@ cdef inline void spread(Cell* cell, uint8_t* out, uint32_t i, uint32_t count) no
 
 
 cdef void from_columns(Page* page, const uint8_t* data) noexcept:
-    """The reverse of to_columns."""
     cdef uint32_t i, count = page.tail
     cdef Cell* cells = page.cells
     for i in range(count):

@@ -172,7 +172,6 @@ class Policy:
         )
 
     def _read(self, key: str, value: object) -> Any:
-        """One value of the definition, checked."""
         row = _BY_KEY.get(key)
         if key in WITHOUT_EFFECT:
             return None

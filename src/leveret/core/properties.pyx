@@ -13,21 +13,8 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 from leveret.core.tables cimport (
-    STORED_BYTES_MAX,
-    STORED_FIELDS_MAX,
-    TABLE_BYTES_MAX,
-    TABLE_FIELDS_MAX,
-    Reader,
-    Writer,
-    find_text,
-    put,
-    put_short_string,
-    put_table,
-    skip,
-    skip_headers,
-    take,
-    take_short_string,
-    take_table,
+    STORED_BYTES_MAX, STORED_FIELDS_MAX, TABLE_BYTES_MAX, TABLE_FIELDS_MAX, Reader, Writer, find_text, put,
+    put_short_string, put_table, skip, skip_headers, take, take_short_string, take_table,
 )
 
 from leveret.core.errors import InvalidArgument
@@ -61,20 +48,8 @@ cdef uint64_t EXPIRATION_MS_MAX = 315_360_000_000   # RabbitMQ's limit, ten year
 cdef class Properties:
     """What a publisher says about a message; None: nothing. `timestamp` is in seconds."""
 
-    cdef public object content_type
-    cdef public object content_encoding
-    cdef public object headers
-    cdef public object delivery_mode
-    cdef public object priority
-    cdef public object correlation_id
-    cdef public object reply_to
-    cdef public object expiration
-    cdef public object message_id
-    cdef public object timestamp
-    cdef public object type
-    cdef public object user_id
-    cdef public object app_id
-    cdef public object cluster_id
+    cdef public object content_type, content_encoding, headers, delivery_mode, priority, correlation_id, reply_to
+    cdef public object expiration, message_id, timestamp, type, user_id, app_id, cluster_id
     content_type = None
     content_encoding = None
     headers = None

@@ -130,7 +130,6 @@ cdef class Publisher:
         return 0
 
     cdef bint refuses(self, Queue queue, Message message) except -1:
-        """Whether a queue is full and rejects."""
         if queue.policy.overflow == "drop-head" or not queue.would_overflow(body_bytes(message)):
             return False
         if queue.consumers:

@@ -79,7 +79,6 @@ cdef class Fifo:
         return entry.enqueued_ms if self.lane is not None and self.lane.peek(&entry) else NEVER
 
     cdef uint8_t head_priority(self) noexcept:
-        """The priority of the next message."""
         cdef Entry entry
         if self.returned_first():
             return (<Held>self.returned.items[0]).entry.priority

@@ -183,7 +183,6 @@ class ReaderGroup:
                 let_go(self.queue, held, lease)
 
     def _expire(self, now_ms: int) -> None:
-        """The reservation was not renewed."""
         self._give_back()
         self._keep()
 
@@ -208,7 +207,6 @@ class ReaderGroup:
         self._core.define(Kind.RESERVATION, {**self._key(), **facts, "owner": self.user})
 
     def _key(self) -> dict[str, str]:
-        """What identifies the group in the catalog."""
         return {"vhost": self.queue.vhost, "queue": self.queue.name, "name": self.name}
 
 

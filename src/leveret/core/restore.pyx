@@ -136,7 +136,6 @@ cdef class Restorer(JournaledState):
         return live
 
     def live_segments(self) -> dict[int, int]:
-        """The number of live records in each segment."""
         cdef dict counts = {}
         for queue in self.queues.values():
             count_segments(<Queue>queue, counts)

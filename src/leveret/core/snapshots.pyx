@@ -72,6 +72,10 @@ def write(Engine engine not None, dict queues not None, dict defined not None) -
 
 cdef int write_queue(Queue queue, bytearray out) except -1:
     cdef Fifo fifo
+    cdef Held one
+    cdef HeldRow row
+    cdef ExpiryRow expiry
+    cdef KeyRow key
     cdef uint64_t group
     cdef list fifos = [] if queue.ready is None else [
         each for each in queue.ready.fifos() if (<Fifo>each).lane is not None and (<Fifo>each).lane.length
@@ -85,45 +89,20 @@ cdef int write_queue(Queue queue, bytearray out) except -1:
         fifo.lane.dump(out)
     held = [each for each in (queue.held or {}).values() if (<Held>each).entry.place.segment]
     add_u32(out, <uint32_t>len(held))
-    for each in held:
-        write_held(<Held>each, out)
+    for one in held:
+        row = HeldRow(one.entry, one.ready_ms, one.group, one.when_ms, one.state)
+        add(out, &row, sizeof(row))
     expiries = [] if queue.expiries is None else queue.expiries.heap
     add_u32(out, <uint32_t>len(expiries))
     for expiry_ms, seq, priority, group_key in expiries:
-        write_expiry(expiry_ms, seq, group_key, priority, out)
+        expiry = ExpiryRow(expiry_ms, seq, group_key, priority)
+        add(out, &expiry, sizeof(expiry))
     keys = list(queue.dedup.rows()) if queue.dedup else []
     add_u32(out, <uint32_t>len(keys))
-    for digest, seq, at_ms, segment in keys:
-        write_key(digest, seq, at_ms, segment, out)
+    for digest, key.seq, key.at_ms, key.segment in keys:
+        memcpy(key.digest, <const uint8_t*><bytes>digest, 16)
+        add(out, &key, sizeof(key))
     return 0
-
-
-cdef int write_held(Held held, bytearray out) except -1:
-    cdef HeldRow row
-    row.entry = held.entry
-    row.ready_ms = held.ready_ms
-    row.group = held.group
-    row.when_ms = held.when_ms
-    row.state = held.state
-    return add(out, &row, sizeof(row))
-
-
-cdef int write_expiry(uint64_t expiry_ms, uint64_t seq, uint64_t group, uint8_t priority, bytearray out) except -1:
-    cdef ExpiryRow row
-    row.expiry_ms = expiry_ms
-    row.seq = seq
-    row.group = group
-    row.priority = priority
-    return add(out, &row, sizeof(row))
-
-
-cdef int write_key(bytes digest, uint64_t seq, uint64_t at_ms, uint32_t segment, bytearray out) except -1:
-    cdef KeyRow row
-    memcpy(row.digest, <const uint8_t*>digest, 16)
-    row.seq = seq
-    row.at_ms = at_ms
-    row.segment = segment
-    return add(out, &row, sizeof(row))
 
 
 cdef class SnapshotCursor:

@@ -74,7 +74,6 @@ class NoStreams:
         self.author = Author()
 
     def recorder_of(self, queue: object) -> Recorder:
-        """Refuse."""
         raise NotSupported("this broker keeps no streams: give it a place for them, or use another queue type")
 
     def drop(self, queue: object) -> None:

@@ -130,7 +130,6 @@ cdef inline int take_kind(Reader* reader, uint8_t* kind, uint64_t* size) except 
 
 
 cdef uint64_t take_table_size(Reader* reader, uint64_t bytes_max) except? 0xFFFFFFFFFFFFFFFF:
-    """The length of the outermost table."""
     cdef uint64_t size = take(reader, 4)
     if size > bytes_max:
         malformed(reader, f"table of {size} bytes, the limit is {bytes_max}")
@@ -229,7 +228,6 @@ cdef list take_elements(Reader* reader, uint64_t size):
 
 
 cdef object take_value(Reader* reader):
-    """The next value of any type."""
     cdef uint8_t kind
     cdef uint64_t size
     take_kind(reader, &kind, &size)
@@ -360,7 +358,6 @@ cdef int put_short_string(Writer* writer, str text, str what) except -1:
 
 
 cdef int put_table(Writer* writer, dict table) except -1:
-    """Append a table with its length."""
     cdef uint64_t size_max = writer.size_max
     writer.size_max = writer.size + 4 + STORED_BYTES_MAX
     put_nested(writer, table)
@@ -393,7 +390,6 @@ cdef int put_nested(Writer* writer, object items) except -1:
 
 
 cdef int put_value(Writer* writer, object value) except -1:
-    """Append a value with its type."""
     cdef double number
     cdef uint64_t bits
     if isinstance(value, str):

@@ -25,9 +25,13 @@ def column(list queues not None, str name not None) -> list[int]:
 def published_by_priority(Queue queue not None) -> dict[int, int]:
     """How many messages of each priority came into a queue; all of them with 0 when it has no priorities."""
     cdef PriorityCounts known = queue.published_by
-    cdef dict counts = {} if known is None else {row: known.counts[row] for row in range(1, known.rows) if known.counts[row]}
-    cdef uint64_t rest = queue.counters.published - <uint64_t>sum(counts.values())
-    return {**({0: rest} if rest else {}), **counts}
+    return by_priority(queue.counters.published, NULL if known is None else known.counts, 0 if known is None else known.rows)
+
+
+cdef dict by_priority(uint64_t published, const uint64_t* counts, int rows):
+    cdef dict found = {row: counts[row] for row in range(1, rows) if counts[row]}
+    cdef uint64_t rest = published - <uint64_t>sum(found.values())
+    return {**({0: rest} if rest else {}), **found}
 
 
 def times(Queue queue not None) -> tuple[Histogram, Histogram] | None:
@@ -51,6 +55,12 @@ cdef uint64_t oldest_in(Ready ready) except? 0:
     return oldest
 
 
+cdef void add_counters(Counters* sums, const Counters* counters) noexcept:
+    cdef Py_ssize_t index
+    for index in range(<Py_ssize_t>(sizeof(Counters) // sizeof(uint64_t))):
+        (<uint64_t*>sums)[index] += (<const uint64_t*>counters)[index]
+
+
 cdef class Tally:
     """Sums over queues: what they hold, and what was counted in them."""
 
@@ -66,7 +76,6 @@ cdef class Tally:
         self.waiting, self.processing = Histogram(), Histogram()
 
     def add(self, list queues not None) -> None:
-        """Add what queues hold and have counted."""
         cdef Queue queue
         for queue in queues:
             self.keep(queue)
@@ -105,8 +114,7 @@ cdef class Tally:
     def keep(self, Queue queue not None) -> None:
         """Add what a queue has counted, and not what it holds: it is to go."""
         cdef Py_ssize_t index
-        for index in range(<Py_ssize_t>(sizeof(Counters) // sizeof(uint64_t))):
-            (<uint64_t*>&self.counters)[index] += (<uint64_t*>&queue.counters)[index]
+        add_counters(&self.counters, &queue.counters)
         if queue.published_by is not None:
             for index in range(1, queue.published_by.rows):
                 self.published_by[index] += queue.published_by.counts[index]
@@ -117,8 +125,7 @@ cdef class Tally:
     def merge(self, Tally other not None) -> None:
         """Add what another tally has counted, and not what is held in it."""
         cdef Py_ssize_t index
-        for index in range(<Py_ssize_t>(sizeof(Counters) // sizeof(uint64_t))):
-            (<uint64_t*>&self.counters)[index] += (<uint64_t*>&other.counters)[index]
+        add_counters(&self.counters, &other.counters)
         for index in range(1, 256):
             self.published_by[index] += other.published_by[index]
         self.waiting.add(other.waiting)
@@ -126,15 +133,12 @@ cdef class Tally:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What happened, by its name."""
         return self.counters
 
     @property
     def published_by_priority(self) -> dict[int, int]:
         """How many messages of each priority came; with 0 are those of queues without priorities, too."""
-        cdef dict counts = {index: self.published_by[index] for index in range(1, 256) if self.published_by[index]}
-        cdef uint64_t rest = self.counters.published - <uint64_t>sum(counts.values())
-        return {**({0: rest} if rest else {}), **counts}
+        return by_priority(self.counters.published, self.published_by, 256)
 
     @property
     def oldest_ms(self) -> int | None:

@@ -6,7 +6,7 @@ Topology -- Vhost -- exchanges -- bindings --> queues, exchanges
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
 from leveret.core.arguments import QUEUE_TYPES
@@ -78,20 +78,12 @@ class VhostDetails:
 
     def to_dict(self) -> dict[str, Any]:
         """What differs from the default, fit for JSON."""
-        told = {
-            "description": self.description,
-            "tags": list(self.tags),
-            "default_queue_type": self.default_queue_type,
-            "tracing": self.tracing,
-        }
-        return {name: value for name, value in told.items() if value}
+        return {name: value for name, value in {**asdict(self), "tags": list(self.tags)}.items() if value}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "VhostDetails":
-        """The reverse of to_dict."""
-        tags = tuple(stored.get("tags", ()))
-        tracing = stored.get("tracing", False)
-        return cls(stored.get("description", ""), tags, stored.get("default_queue_type"), tracing)
+        known = {each.name: stored[each.name] for each in fields(cls) if each.name in stored}
+        return cls(**{**known, "tags": tuple(known.get("tags", ()))})
 
 
 class Vhost:
@@ -121,7 +113,6 @@ class Vhost:
 
     @property
     def details(self) -> VhostDetails:
-        """What is said about it."""
         return self._details
 
     @details.setter
@@ -395,7 +386,6 @@ class Topology:
         self.add_vhost("/")
 
     def vhost(self, name: str) -> Vhost:
-        """The virtual host of that name."""
         found = self.vhosts.get(name)
         if found is None:
             raise VhostNotFound(f"vhost {name} not found")

@@ -64,7 +64,6 @@ cdef class Tracer:
         return True
 
     cdef bint has_room(self, uint64_t now_ms) noexcept:
-        """Whether one more is traced in this second."""
         cdef uint64_t second = now_ms // 1000
         if second != self.second:
             self.second = second

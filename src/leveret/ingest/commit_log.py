@@ -58,7 +58,6 @@ class IngestBatch:
 
     @property
     def key(self) -> dict[str, Any]:
-        """What its definitions are known by."""
         return {**self.sink._asdict(), "batch": self.number}
 
 
@@ -142,7 +141,6 @@ class CommitLog:
                 self._forget(batches[number])
 
     def unfinished(self) -> list[IngestBatch]:
-        """What is to be published still."""
         return [batch for batches in self._sinks.values() for batch in batches.values() if not batch.published]
 
     def of(self, vhost: str, user: str) -> Iterator[tuple[Sink, list[IngestBatch]]]:
@@ -205,7 +203,6 @@ def _is_once(batches: dict[int, IngestBatch]) -> bool:
 
 
 def _batch(stored: dict[str, Any]) -> IngestBatch:
-    """The reverse of CommitLog._define."""
     return IngestBatch(
         Sink(stored["vhost"], stored["user"], stored["name"]),
         stored["batch"],

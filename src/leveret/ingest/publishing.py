@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from itertools import groupby, islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from leveret.core import deadletter
 from leveret.core.arguments import sent_delay_ms
@@ -22,11 +23,10 @@ from leveret.core.errors import (
     TooMany,
 )
 from leveret.core.policy import QueuePolicy
-from leveret.core.properties import content, encode_header
+from leveret.core.properties import Properties, content, encode_header
 from leveret.core.queue import Queue
 from leveret.embedded.message import DEDUP, GROUP
 from leveret.embedded.outgoing import PreparedMessage
-from leveret.ingest.other_shards import OtherShards, ShardRoute
 from leveret.ingest.rows import IngestRow, RowDestination, RowRun
 from leveret.storage.stream.recorder import check_labels
 
@@ -34,6 +34,28 @@ RUN_ROWS = 500  # that are read before it is known whether there is room for the
 
 Chunk = list[IngestRow] | RowRun
 """Rows that one commit batch takes."""
+
+
+class ShardRoute(Protocol):
+    """The way of messages that differ in their bodies only; under the lock of the own shard."""
+
+    def room(self) -> int:
+        """How many more may be sent now."""
+
+    def send(self, body: bytes, **options: Any) -> None:
+        """Keep a message, in the commit batch that is being made, until every queue that it goes to has it."""
+
+
+class OtherShards(Protocol):
+    """The other shards of a cluster; under the lock of the own one, unless told otherwise."""
+
+    def definitions(self) -> AbstractContextManager[Broker]:
+        """A copy of the exchanges, queues and bindings of all shards, under a lock; with or without that of a shard."""
+
+    def shard_route(
+        self, vhost: str, exchange: str, routing_key: str, keys: list[str], properties: Properties
+    ) -> ShardRoute | None:
+        """The way of messages to queues of other shards, as they are now; None: there are no such queues."""
 
 
 class PublishedRows(NamedTuple):
@@ -167,7 +189,6 @@ def _publish_run(
 
 
 def _send_run(core: Broker, run: list[IngestRow], queues: list[Queue], row_route: RowRoute) -> Iterator[PublishedRows]:
-    """The same for rows that other shards have queues for."""
     shard_route, options, policy = row_route
     for row in run[: shard_route.room()]:
         if any(_is_full(queue, len(row.body)) for queue in queues):
@@ -222,7 +243,6 @@ class RowRoutes:
 
 
 def _shard_route(other_shards: OtherShards, vhost: str, row: IngestRow) -> ShardRoute | None:
-    """The way of a row to queues of other shards."""
     queue, exchange, key = row.destination
     properties = row.message.properties
     if queue is not None:
@@ -283,7 +303,6 @@ def goes_to_stream(core: Broker, vhost: str, destination: RowDestination) -> boo
 
 
 def _check_destination(core: Broker, vhost: str, destination: RowDestination) -> None:
-    """Refuse what is not there, or exclusive."""
     virtual_host = core.topology.vhost(vhost)
     if destination.queue is not None:
         queue = virtual_host.queues.get(destination.queue)

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator
 from leveret.core.broker import Broker
 from leveret.embedded.outgoing import PreparedMessage
 from leveret.ingest.commit_log import CommitLog, IngestBatch
-from leveret.ingest.other_shards import OtherShards
-from leveret.ingest.publishing import Chunk, publish
+from leveret.ingest.publishing import Chunk, OtherShards, publish
 from leveret.ingest.row_groups import RowGroup
 from leveret.ingest.rows import IngestRow, IngestRows, RowRun
 from leveret.ingest.staging import Staging

@@ -143,7 +143,6 @@ class RowGroup:
         return at + size
 
     def cell(self, name: str, row: int) -> Cell:
-        """What a column says of a row."""
         column = self.columns.get(name)
         return self.constants.get(name) if column is None else column[row]
 

@@ -167,7 +167,6 @@ class IngestRows:
             )
 
     def _destination_of(self, row: int) -> RowDestination:
-        """Where a row goes."""
         return _destination(*(self._row_group.cell(name, row) for name in DESTINATION))
 
     def _checked(self, row: int) -> PreparedMessage:
@@ -223,7 +222,6 @@ class IngestRows:
 
 
 def _numbers(said: Mapping[str, Texts | Numbers], name: str) -> Numbers | None:
-    """A column of numbers, if there is such."""
     column = said.get(name)
     assert not isinstance(column, Texts), "it is a column of numbers"
     return column
@@ -266,7 +264,6 @@ def _seconds(cell: Cell) -> float | None:
 
 
 def _table(cell: Cell) -> dict[str, Any] | None:
-    """The headers of a row."""
     if cell is None:
         return None
     assert isinstance(cell, bytes), "it is a column of bytes"

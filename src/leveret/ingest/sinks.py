@@ -32,8 +32,7 @@ from leveret.core.errors import (
 )
 from leveret.embedded.broker import Broker
 from leveret.ingest.commit_log import CommitLog, CommittedPart, IngestBatch, Sink
-from leveret.ingest.other_shards import OtherShards
-from leveret.ingest.publishing import Chunk, check, destinations_of, goes_to_stream
+from leveret.ingest.publishing import Chunk, OtherShards, check, destinations_of, goes_to_stream
 from leveret.ingest.quota import Quota
 from leveret.ingest.roll_forward import RollForward, chunks, row_groups_of
 from leveret.ingest.row_groups import RowGroup
@@ -288,14 +287,12 @@ class Sinks:
             yield {"name": sink.name, "staged_bytes": self._staging.bytes_of(sink), "batches": told}
 
     async def delete(self, sink: Sink) -> None:
-        """Forget a sink and its batches."""
         with self._runtime:
             self._commit_log.delete(sink)
             commit_batch = self._runtime.commit()
         await self._runtime.wait_async(commit_batch)
 
     async def _sweep(self) -> None:
-        """Drop what was abandoned."""
         while True:
             await asyncio.sleep(SWEEP_S)
             now_ms = self._runtime.clock.now_ms()

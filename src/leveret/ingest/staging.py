@@ -176,7 +176,6 @@ class Staging:
         staged.row_groups[row_group] = size
 
     def read(self, sink: Sink, part: str, row_group: int) -> bytes:
-        """A piece as it came."""
         name = _name(self._key(sink), part, row_group)
         try:
             data = self._place.read_all(name)
@@ -196,7 +195,6 @@ class Staging:
         return cipher.decrypt(content[:NONCE_BYTES], content[NONCE_BYTES:], name.encode())
 
     def _sealed(self, name: str, data: bytes) -> tuple[bytes, bytes]:
-        """A piece as it is written."""
         sealed = bool(self._keys) and not self._place.encrypts
         rest = seal(self._keys, _info(name), data) if sealed else PLAIN + data
         crc = crc32c(rest, crc32c(name.encode()))
@@ -360,7 +358,6 @@ class BlobFolder:
         self._runtime.wait(commit_batch)
 
     def unlink(self, name: str) -> None:
-        """Remove a file."""
         with self._runtime as core:
             browse.ack_waiting(_queue(core), self._known(name)[0])
             del self._kept[name]

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from leveret.clock import Clock
 from leveret.config import ServerOptions
 from leveret.embedded.broker import Broker
-from leveret.ingest.other_shards import OtherShards
+from leveret.ingest.publishing import OtherShards
 from leveret.ingest.quota import Quota, StagingLimits
 from leveret.ingest.sinks import Sinks
 from leveret.observability.audit import Audit

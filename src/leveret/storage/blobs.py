@@ -240,7 +240,6 @@ class Blobs:
 
     @property
     def has_released(self) -> bool:
-        """Whether there is something to delete."""
         return bool(self._released)
 
     def delete_released(self, durable: int) -> int:

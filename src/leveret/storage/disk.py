@@ -36,7 +36,6 @@ class Disk:
         self._lock_fd = -1
 
     def _name(self, name: str) -> str:
-        """The full path of a name."""
         return os.path.join(self.path, name)
 
     def open_append(self, name: str) -> int:
@@ -78,15 +77,12 @@ class Disk:
         return True
 
     def read_all(self, name: str) -> bytes:
-        """Read a whole file."""
         return Path(self._name(name)).read_bytes()
 
     def size(self, name: str) -> int:
-        """The length of a file."""
         return os.stat(self._name(name)).st_size
 
     def truncate(self, fd: int, size: int) -> None:
-        """Cut a file."""
         os.ftruncate(fd, size)
 
     def allocate(self, fd: int, size: int) -> None:

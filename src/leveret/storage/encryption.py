@@ -68,7 +68,6 @@ class KeyRef(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the object is not encrypted."""
         return self.key_id == PLAIN
 
     @property

@@ -188,7 +188,7 @@ class Outbox:
 
 
 class OutboxRoute:
-    """See leveret.ingest.other_shards.ShardRoute."""
+    """See leveret.ingest.publishing.ShardRoute."""
 
     def __init__(
         self,

@@ -14,14 +14,12 @@ class DirectExchange(Exchange):
         self._by_key: dict[str, dict[Binding, None]] = {}
 
     def matches(self, routing_key: str, headers: Arguments | None = None, properties: object = None) -> Iterable[Any]:
-        """The destinations that are bound with this key."""
         return [binding.destination for binding in self._by_key.get(routing_key, ())]
 
     def added(self, binding: Binding) -> None:
         self._by_key.setdefault(binding.key, {})[binding] = None
 
     def removed(self, binding: Binding) -> None:
-        """Take a binding out of the index."""
         alike = self._by_key[binding.key]
         del alike[binding]
         if not alike:
@@ -39,7 +37,6 @@ class DefaultExchange(Exchange):
         self._queues = queues
 
     def matches(self, routing_key: str, headers: Arguments | None = None, properties: object = None) -> Iterable[Any]:
-        """The queue of that name."""
         queue = self._queues.get(routing_key)
         return () if queue is None else (queue,)
 

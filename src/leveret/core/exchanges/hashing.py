@@ -71,20 +71,17 @@ class ConsistentHashExchange(Exchange):
             raise InvalidArgument("The binding key must be greater than 0")
 
     def added(self, binding: Binding) -> None:
-        """Add to the destination's weight."""
         destination = binding.destination
         self._weights[destination] = self._weights.get(destination, 0) + int(binding.key)
         self._seeds[destination] = _seed(destination)
 
     def removed(self, binding: Binding) -> None:
-        """Take from the destination's weight."""
         destination = binding.destination
         self._weights[destination] -= int(binding.key)
         if not self._weights[destination]:
             del self._weights[destination], self._seeds[destination]
 
     def _hashed(self, routing_key: str, headers: Arguments | None, properties: object) -> object:
-        """The value that the arguments choose."""
         if self._header is not None:
             return (headers or {}).get(self._header)
         if self._property is not None:
@@ -92,7 +89,6 @@ class ConsistentHashExchange(Exchange):
         return routing_key
 
     def _draw(self, destination: Any, data: bytes) -> float:
-        """The destination's weighted draw for the hashed value."""
         draw = stable_hash(data, self._seeds[destination]) >> (HASH_BITS - _DRAW_BITS)
         return self._weights[destination] / -log((draw + 0.5) / 2**_DRAW_BITS)
 
@@ -126,5 +122,4 @@ class ModulusHashExchange(Exchange):
         self._ordered = None
 
     def removed(self, binding: Binding) -> None:
-        """Order the destinations anew when next asked."""
         self._ordered = None

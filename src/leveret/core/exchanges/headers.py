@@ -70,7 +70,6 @@ class HeadersExchange(Exchange):
             )
 
     def added(self, binding: Binding) -> None:
-        """Read the arguments once."""
         mode = _MODES[binding.arguments.get("x-match", "all")]
         wanted = tuple(
             (name, value)
@@ -80,7 +79,6 @@ class HeadersExchange(Exchange):
         self._rules[binding] = _Rule(mode.combine, wanted)
 
     def removed(self, binding: Binding) -> None:
-        """Forget the rule."""
         del self._rules[binding]
 
 

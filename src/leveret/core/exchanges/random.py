@@ -29,7 +29,6 @@ class RandomExchange(Exchange):
         return (candidates[drawn % len(candidates)],)
 
     def candidates(self) -> list[Any]:
-        """The destinations to choose from."""
         return [binding.destination for binding in self.bindings.values()]
 
 

@@ -4,8 +4,7 @@ from mmap import mmap
 KINDS: dict[int, str]
 
 class EventColumns:
-    @property
-    def rows(self) -> int: ...
+    rows: int
     def __init__(
         self,
         data: bytes | memoryview | mmap,

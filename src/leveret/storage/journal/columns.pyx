@@ -111,7 +111,6 @@ cdef class EventColumns(Walk):
         return self.rows > 0
 
     def take(self) -> dict[str, bytes]:
-        """The columns, which are new ones from now on."""
         cdef dict taken = {
             "kind": self.kinds.copied(), "how": self.hows.copied(), "queue": self.queue_numbers.copied(),
             "seq": self.seqs.copied(), "at_ms": self.ats.copied(), "held_ms": self.helds.copied(),

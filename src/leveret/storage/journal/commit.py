@@ -95,6 +95,9 @@ class CommitBatchWriter(Protocol):
     batch_entries: Histogram
     """How much was in each of them."""
 
+    def resume(self, segment: int, salt: int, last_seq: int) -> None:
+        """Go on behind the last commit batch; segment 0 means that the next commit batch begins a new one."""
+
     def commit(self, batch: CommitBatch) -> None:
         """Write a commit batch and make it as durable as was asked for."""
 

@@ -39,14 +39,12 @@ class ConnectionFigures:
             connection.release()
 
     def connected(self, again: bool) -> None:
-        """Count a new connection."""
         with self._mutex:
             self.open += 1
             self.connects += 1
             self.reconnects += again
 
     def closed(self) -> None:
-        """Count a connection that ends."""
         with self._mutex:
             self.open -= 1
 

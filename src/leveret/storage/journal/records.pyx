@@ -87,7 +87,6 @@ cdef class CommitBatch:
 
     @property
     def entries(self) -> int:
-        """How many entries it has."""
         return self.index_len // ENTRY_BYTES
 
     def finish(self, uint32_t salt, uint32_t flags, uint64_t synced) -> None:
@@ -115,7 +114,6 @@ cdef class CommitBatch:
         return self.content.data[:BATCH_HEADER_BYTES]
 
     def plain(self) -> memoryview:
-        """Bodies and entries."""
         return PyMemoryView_FromMemory(
             <char*>self.content.data + BATCH_HEADER_BYTES, <Py_ssize_t>self.plain_bytes, PyBUF_READ
         )

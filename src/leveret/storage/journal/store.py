@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from leveret.core.errors import JournalFailed
 from leveret.core.histogram import Histogram
@@ -22,6 +23,9 @@ from leveret.storage.journal.files.meta import Meta
 from leveret.storage.journal.files.recovery import RecoveredJournal
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.options import JournalOptions
+
+if TYPE_CHECKING:
+    from leveret.storage.journal.journal import Reader
 
 Archiver = Callable[[str, dict[int, str]], object]
 """Writes a segment to a directory, with the names of its queues."""
@@ -66,6 +70,23 @@ class Store(ABC):
         self.commit = kind(self.journal, writer, self.lock, on_failure, on_durable)
         if isinstance(self.commit, ThreadedCommit):
             self.commit.start()
+
+    def _take_up(
+        self,
+        recover: Callable[[], RecoveredJournal],
+        reader: "Reader",
+        writer: CommitBatchWriter,
+        clock: Callable[[], int],
+    ) -> RecoveredJournal:
+        """Bring the state up to what the log holds, and let the journal and its writer go on behind that."""
+        began_ms = clock()
+        found = recover()
+        segment, offset, seq = found.position
+        live = self.state.recovered(began_ms)
+        self.journal.begin(seq + 1, segment, offset, reader, live, found.placed)
+        writer.resume(segment if found.last else 0, found.last.salt if found.last else 0, seq)
+        found.seconds = max(0, clock() - began_ms) / 1000
+        return found
 
     @property
     def trouble(self) -> str | None:

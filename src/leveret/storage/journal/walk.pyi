@@ -2,20 +2,13 @@ from collections.abc import Callable
 from mmap import mmap
 
 class Survey:
-    @property
-    def start(self) -> int: ...
-    @property
-    def offset(self) -> int: ...
-    @property
-    def first_ms(self) -> int: ...
-    @property
-    def last_ms(self) -> int: ...
-    @property
-    def queues(self) -> set[int]: ...
-    @property
-    def consumers(self) -> set[int]: ...
-    @property
-    def definitions(self) -> list[tuple[int, bytes]]: ...
+    start: int
+    offset: int
+    first_ms: int
+    last_ms: int
+    queues: set[int]
+    consumers: set[int]
+    definitions: list[tuple[int, bytes]]
     def __init__(
         self,
         data: bytes | memoryview | mmap,

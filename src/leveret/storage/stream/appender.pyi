@@ -4,16 +4,12 @@ from leveret.storage.stream.producers import Producers
 class Appender:
     refusal: Exception | None
     def __init__(self, next_offset: int, last_ms: int, block_bytes: int, producers: Producers) -> None: ...
-    @property
-    def next_offset(self) -> int: ...
-    @property
-    def last_ms(self) -> int: ...
-    @property
-    def sealed_bytes(self) -> int: ...
+    next_offset: int
+    last_ms: int
+    sealed_bytes: int
     @property
     def unwritten_bytes(self) -> int: ...
-    @property
-    def producers(self) -> Producers: ...
+    producers: Producers
     def append(
         self,
         now_ms: int,

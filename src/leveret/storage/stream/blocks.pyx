@@ -177,7 +177,6 @@ cdef class BlockHead:
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether the records are sealed."""
         return self.flags & ENCRYPTED != 0
 
     def alone(self, Py_ssize_t size) -> BlockHead:

@@ -98,7 +98,6 @@ cdef class BlockColumns:
         return 0
 
     def take(self) -> dict[str, bytes]:
-        """The columns, which are new ones from now on."""
         cdef dict taken = {
             "seq": self.offsets.copied(), "enqueued_ms": self.times.copied(), "sequence": self.sequences.copied(),
             "bytes": self.sizes.copied(),

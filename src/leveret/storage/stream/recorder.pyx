@@ -17,9 +17,7 @@ from leveret.core.message cimport BLOB
 from leveret.core.ports cimport Content, Record, message_of, parts_of
 from leveret.core.streams cimport Author, Recorder, StreamCursor
 from leveret.storage.stream.appender cimport Appender
-from leveret.storage.stream.blocks cimport (
-    BLOCK_HEADER_BYTES, RECORD_HEADER_BYTES, BlockHead, RecordHeader, record_at,
-)
+from leveret.storage.stream.blocks cimport BLOCK_HEADER_BYTES, RECORD_HEADER_BYTES, BlockHead, RecordHeader, record_at
 
 from leveret.core.consumer_arguments import OFFSET, PARTITION
 from leveret.core.errors import InvalidArgument, QueueNotFound
@@ -159,7 +157,6 @@ cdef class StreamRecorder(Recorder):
         return self.record(&whole, now_ms)
 
     cdef uint32_t place(self, Content* content, Labels labels) except? 0xFFFFFFFF:
-        """The partition of a message."""
         cdef bytes key = labels.key
         cdef uint32_t exchange_len = content.route[0]
         if key is None and exchange_len:

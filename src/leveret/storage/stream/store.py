@@ -84,7 +84,6 @@ class StreamStore:
     # What the core asks
 
     def recorder_of(self, queue: Queue) -> StreamRecorder:
-        """See Streams of the core."""
         count = queue.policy.partitions
         if self._logs + count > LOGS_MAX:
             raise TooMany(f"there are {self._logs} partitions of streams, the limit is {LOGS_MAX}: delete some")
@@ -107,11 +106,9 @@ class StreamStore:
         return recorder
 
     def _segment_bytes(self, queue: Queue) -> int:
-        """How large the segments of a stream are."""
         return max(queue.policy.segment_bytes or self._options.segment_bytes, self._options.segment_bytes_min)
 
     def drop(self, queue: Queue) -> None:
-        """See Streams of the core."""
         recorder = self._recorders.pop(queue.id)
         recorder.closed = True
         self._logs -= recorder.partitions

@@ -59,6 +59,13 @@ class RecoveredJournal:
     last: SegmentHeader | None = None
     """The header of the last segment, if the log can go on in it."""
 
+    def restore(self, state: JournaledState, checkpoint: Checkpoint, oldest: int) -> Position:
+        """Bring a state to a checkpoint; give the position to replay from."""
+        state.restore(memoryview(checkpoint.snapshot))
+        self.from_checkpoint = True
+        self.placed.update({n: c for n, c in checkpoint.placed.items() if n >= oldest})
+        return checkpoint.position
+
 
 class Recovery:
     """One reading of a data directory."""
@@ -115,11 +122,8 @@ class Recovery:
         for name in checkpoint_names(self._disk):
             checkpoint = read_checkpoint(self._disk, name, self._keys)
             if checkpoint is not None and self._is_usable(checkpoint, segments):
-                self._state.restore(memoryview(checkpoint.snapshot))
-                self.result.from_checkpoint = True
-                self._restored = checkpoint.position
-                self.result.placed.update({n: c for n, c in checkpoint.placed.items() if n >= self._oldest})
-                return checkpoint.position
+                self._restored = self.result.restore(self._state, checkpoint, self._oldest)
+                return self._restored
             self.result.checkpoints_ignored += 1
         first = segments[0] if segments else self._oldest
         return Position(first, HEADER_BYTES, -1 if segments else 0)

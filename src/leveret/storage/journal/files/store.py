@@ -143,16 +143,10 @@ class FileStore(Store):
 
     def _recover(self, clock: Callable[[], int], salvage: bool) -> RecoveredJournal:
         """Bring the state up to what is on the disk; prepare the end of the log."""
-        began_ms = clock()
-        found = Recovery(self.disk, self.state, self.options.keys, self.meta.oldest, salvage).run()
-        segment, offset, seq = found.position
-        live = self.state.recovered(began_ms)
-        self.journal.begin(seq + 1, segment, offset, self._reader, live, found.placed)
-        last = found.last
-        self._writer.resume(segment if last else 0, last.salt if last else 0, seq)
+        recovery = Recovery(self.disk, self.state, self.options.keys, self.meta.oldest, salvage)
+        found = self._take_up(recovery.run, self._reader, self._writer, clock)
         if not self._writer.keep_spare():
             self.journal.refuse_publishes(True)
-        found.seconds = max(0, clock() - began_ms) / 1000
         return found
 
     def _release(self) -> None:

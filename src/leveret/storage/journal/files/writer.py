@@ -48,7 +48,6 @@ class SegmentWriter:
         self.bytes_written = 0
 
     def resume(self, segment: int, salt: int, last_seq: int) -> None:
-        """Go on behind the last commit batch; segment 0 means that the next commit batch begins a new one."""
         self.segment, self._sealer = segment, BatchSealer(salt)
         self.written = self.synced = last_seq
         if segment:

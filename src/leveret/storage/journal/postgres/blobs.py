@@ -42,7 +42,6 @@ class PostgresBlobs:
         self._done(lambda: self._session.transact(lambda run: create_blobs(run, self._table)))
 
     def put(self, key: str, body: Bytes) -> None:
-        """Store a new blob durably."""
         if len(body) > BODY_BYTES_MAX:
             raise MessageTooLarge(f"a body of {len(body)} bytes is over {BODY_BYTES_MAX}: keep it elsewhere (--blobs)")
         self._run(f"insert into {self._table} values (%(key)s, %(data)b)", {"key": key, "data": body})
@@ -51,14 +50,12 @@ class PostgresBlobs:
         self._run(f"update {self._table} set data = %(data)b where key = %(key)s", {"key": key, "data": body})
 
     def get(self, key: str) -> bytes:
-        """Read a blob; FileNotFoundError when it is not there."""
         rows = self._run(f"select data from {self._table} where key = %(key)s", {"key": key})
         if not rows:
             raise FileNotFoundError(key)
         return bytes(rows[0][0])
 
     def delete(self, key: str) -> None:
-        """Remove a blob; one that is not there is no error."""
         self._run(f"delete from {self._table} where key = %(key)s", {"key": key})
 
     def names(self) -> list[str]:

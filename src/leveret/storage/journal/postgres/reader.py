@@ -119,10 +119,7 @@ class TableRecovery:
             stored = asked(self._table.load, shard.checkpoint)
             checkpoint = parse_checkpoint(stored, self._keys)
             if checkpoint is not None and checkpoint.position.segment >= shard.oldest:
-                self._state.restore(memoryview(checkpoint.snapshot))
-                result.from_checkpoint = True
-                result.placed.update({n: c for n, c in checkpoint.placed.items() if n >= shard.oldest})
-                return checkpoint.position
+                return result.restore(self._state, checkpoint, shard.oldest)
             result.checkpoints_ignored += 1
         return Position(shard.oldest, HEADER_BYTES, -1 if shard.segment else 0)
 

@@ -144,7 +144,6 @@ class ShardCopy:
         self._cancelled.set()
 
     def close(self) -> None:
-        """End the connections."""
         self._source.close()
         self._target.close()
 
@@ -174,7 +173,6 @@ class ShardCopy:
         table, start = self._segment(number), self._ends.get(number, FIRST_START)
 
         def copy(run: Run) -> int:
-            owned(run, self._values)
             for statement in CREATE_SEGMENT if start == FIRST_START else ():
                 run(statement.format(table=table), None)
             end = start
@@ -184,7 +182,7 @@ class ShardCopy:
                 end = starts[-1] + len(datas[-1])
             return end
 
-        self._ends[number] = done(self._target, copy)
+        self._ends[number] = self._store(copy)
 
     def _batches(self, table: str, columns: str, start: int) -> Iterator[list[tuple[Any, ...]]]:
         """The rows of a segment, some at a time; each begins where the one before it ends."""
@@ -220,7 +218,6 @@ class ShardCopy:
         index = self._fetch(streams.INDEX, values)
 
         def copy(run: Run) -> None:
-            owned(run, self._values)
             run(streams.ADD, values)
             if index and index[0][0] is not None:
                 run(streams.SET_INDEX, {**values, "data": index[0][0]})
@@ -230,18 +227,17 @@ class ShardCopy:
                 starts, datas = map(list, zip(*rows, strict=True))
                 run(STORE_STREAM.format(table=table), {"starts": starts, "datas": datas})
 
-        done(self._target, copy)
+        self._store(copy)
         self._copied_streams.add(segment)
 
     def _forget_stream(self, segment: SegmentKey) -> None:
         """Let the target not have a segment that was removed from the source meanwhile."""
 
         def remove(run: Run) -> None:
-            owned(run, self._values)
             run(streams.REMOVE, values_of(self._shard, segment))
             run(f"drop table {table_of(self._shard, segment)}", None)
 
-        done(self._target, remove)
+        self._store(remove)
         self._copied_streams.remove(segment)
 
     def _compare(self, table: str) -> None:
@@ -253,10 +249,7 @@ class ShardCopy:
             raise JournalFailed(f"the copy of {table} is not as heavy as the table: move the shard again")
 
     def _copy_checkpoint(self, table: str) -> None:
-        """Copy the checkpoint, part by part."""
-
         def copy(run: Run) -> None:
-            owned(run, self._values)
             for statement in CREATE_CHECKPOINT:
                 run(statement.format(table=table), None)
             part = 0
@@ -264,7 +257,7 @@ class ShardCopy:
                 run(SAVE_PART.format(table=table), {"part": Int8(part), "data": rows[0][0]})
                 part += 1
 
-        done(self._target, copy)
+        self._store(copy)
 
     def _copy_blobs(self) -> None:
         """Copy the large bodies that the target has not; those without a pointer are swept when it is opened."""
@@ -282,11 +275,19 @@ class ShardCopy:
         rows = self._fetch(f"select data from {table} where key = %(key)s", {"key": key})
 
         def copy(run: Run) -> None:
-            owned(run, self._values)
             run(f"insert into {table} values (%(key)s, %(data)b)", {"key": key, "data": rows[0][0]})
 
         if rows:
-            done(self._target, copy)
+            self._store(copy)
+
+    def _store(self, work: Callable[[Run], Answer]) -> Answer:
+        """Change the target in one transaction, as the owner of the shard."""
+
+        def change(run: Run) -> Answer:
+            owned(run, self._values)
+            return work(run)
+
+        return done(self._target, change)
 
     def _fetch(self, statement: str, values: Values) -> list[tuple[Any, ...]]:
         """Rows of the source, unless the copy was cancelled."""

@@ -199,25 +199,15 @@ class TableStore(Store):
 
     def _recovered(self, shard: ShardRow, clock: Callable[[], int]) -> RecoveredJournal:
         """Recover; what looks like damage may be what a newer owner has done meanwhile."""
+        recovery = TableRecovery(self._table, self._reader, self.state, self.options.keys, shard)
+        self._sizes: dict[int, int] = {}
         try:
-            return self._recover(shard, clock)
+            return self._take_up(recovery.run, self._reader, self._writer, clock)
         except JournalError:
             now = asked(self._table.shard)
             if now.epoch != shard.epoch:
                 raise fenced(now) from None
             raise
-
-    def _recover(self, shard: ShardRow, clock: Callable[[], int]) -> RecoveredJournal:
-        """Bring the state up to what the table holds; prepare the end of the log."""
-        began_ms = clock()
-        found = TableRecovery(self._table, self._reader, self.state, self.options.keys, shard).run()
-        segment, offset, seq = found.position
-        live = self.state.recovered(began_ms)
-        self.journal.begin(seq + 1, segment, offset, self._reader, live, found.placed)
-        self._writer.resume(segment if found.last else 0, found.last.salt if found.last else 0, seq)
-        self._sizes: dict[int, int] = {}
-        found.seconds = max(0, clock() - began_ms) / 1000
-        return found
 
     def _write_checkpoint(self, checkpoint: Checkpoint) -> bool:
         try:

@@ -64,7 +64,6 @@ class TableWriter:
         self.batch_entries = Histogram()
 
     def resume(self, segment: int, salt: int, last_seq: int) -> None:
-        """Go on behind the last commit batch; segment 0 means that the next commit batch begins a new one."""
         self.segment, self._sealer, self.written = segment, BatchSealer(salt), last_seq
 
     def commit(self, batch: CommitBatch) -> None:

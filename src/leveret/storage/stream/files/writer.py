@@ -46,7 +46,6 @@ class PartitionWriter:
             self._begin_segment(self.written)
 
     def resize(self, segment_bytes: int) -> None:
-        """Let segments be of another size."""
         if segment_bytes != self._options.segment_bytes:
             self._options = replace(self._options, segment_bytes=segment_bytes)
 
@@ -121,7 +120,6 @@ class PartitionWriter:
         discard(self._disk, index_name(segment.base))
 
     def close(self) -> None:
-        """Close the last segment."""
         if self._fd >= 0:
             self._disk.close(self._fd)
             self._fd = -1

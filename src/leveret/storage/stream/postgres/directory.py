@@ -16,8 +16,7 @@ from leveret.storage.journal.postgres.stream_table import (
 from leveret.storage.journal.postgres.table import Unknown
 from leveret.storage.stream.files.segments import base_of, segment_name
 from leveret.storage.stream.index import SUFFIX, index_name
-from leveret.storage.stream.postgres.changes import Changes
-from leveret.storage.stream.postgres.pages import Pages, TableFile
+from leveret.storage.stream.postgres.pages import Changes, Pages, TableFile
 
 
 class TableDisk(Disk):

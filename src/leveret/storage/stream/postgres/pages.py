@@ -9,11 +9,19 @@ appended for a while; then it begins where the next append does, and grows towar
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 
 from leveret.core.errors import DamagedJournal, JournalFailed
 from leveret.storage.disk import Bytes
 from leveret.storage.journal.postgres.bounded_reads import Questions, asked
-from leveret.storage.journal.postgres.stream_table import SegmentAppend, SegmentKey, StreamTable
+from leveret.storage.journal.postgres.stream_table import (
+    NewIndex,
+    Removal,
+    SegmentAppend,
+    SegmentKey,
+    StreamChange,
+    StreamTable,
+)
 
 PAGE_BYTES = 256 << 10
 PAGES_MAX = 64
@@ -45,7 +53,6 @@ class Pages:
         self._pages: OrderedDict[tuple[SegmentKey, int], bytes] = OrderedDict()
 
     def extend(self, file: TableFile, data: Bytes) -> None:
-        """Append to a segment."""
         with self._lock:
             file.tail += data
             file.size += len(data)
@@ -88,7 +95,6 @@ class Pages:
         return found[0] if len(found) == 1 else b"".join(found)
 
     def has(self, file: TableFile, size: int, offset: int) -> bool:
-        """Whether some bytes are in memory."""
         end = min(offset + size, file.size, file.tail_start)
         with self._lock:
             return all((file.key, page) in self._pages for page in range(offset // PAGE_BYTES, -(-end // PAGE_BYTES)))
@@ -135,3 +141,82 @@ def _damaged(file: TableFile, offset: int, why: str) -> DamagedJournal:
     stream, partition, base = file.key
     where = f"segment {base} of partition {partition} of stream {stream} in PostgreSQL"
     return DamagedJournal(f"{where} is damaged at offset {offset}: {why}; restore a backup")
+
+
+Entry = tuple[TableFile, StreamChange]
+
+
+class Changes:
+    """Changes to all streams of a shard that are not stored yet: they go with the next commit batch of the journal.
+
+    staged      by those who append, seal and remove, in their order
+    taken       sent with a commit batch whose outcome is not known yet; one that is sent again has the same
+
+    Beside of leveret.storage.journal.postgres.stream_table is what the journal sees of it.
+    """
+
+    def __init__(self, on_stored: Callable[[TableFile, SegmentAppend], None]) -> None:
+        """Start with none; tell of every piece that is durable."""
+        self._on_stored = on_stored
+        self._lock = threading.Lock()
+        self._staged: list[Entry] = []
+        self._taken: list[Entry] | None = None
+
+    @property
+    def settled(self) -> bool:
+        return not self._staged and not self._taken
+
+    def stage(self, file: TableFile, change: StreamChange) -> None:
+        """Store a change with the next commit batch."""
+        with self._lock:
+            self._staged.append((file, change))
+
+    def unstage(self, file: TableFile, start: int) -> None:
+        """Store nothing of a file that was staged from a position on."""
+        with self._lock:
+            self._staged = [
+                (other, change)
+                for other, change in self._staged
+                if other is not file or not (isinstance(change, SegmentAppend) and change.start >= start)
+            ]
+
+    def remove(self, file: TableFile) -> bool:
+        """Store nothing more of a file, and remove it with the next commit batch; False: it is not stored, and never
+        will be.
+
+        What was taken is stored, or will be: then it has to be removed, too.
+        """
+        with self._lock:
+            self._staged = [entry for entry in self._staged if entry[0] is not file]
+            there = bool(file.stored) or any(other is file for other, _ in self._taken or ())
+            if there:
+                self._staged.append((file, Removal(file.key)))
+            return there
+
+    def has(self, file: TableFile) -> bool:
+        """Whether something of a file is not stored yet."""
+        return any(other is file for other, _ in self._all())
+
+    def index(self, file: TableFile) -> bytes | None:
+        """The newest index of a file, if it is not stored yet."""
+        found = [change.data for other, change in self._all() if other is file and isinstance(change, NewIndex)]
+        return bytes(found[-1]) if found else None
+
+    def _all(self) -> list[Entry]:
+        with self._lock:
+            return [*(self._taken or ()), *self._staged]
+
+    # Beside
+
+    def take(self) -> list[StreamChange]:
+        with self._lock:
+            if self._taken is None:
+                self._taken, self._staged = self._staged, []
+            return [change for _, change in self._taken]
+
+    def stored(self) -> None:
+        for file, change in self._taken or ():
+            if isinstance(change, SegmentAppend):
+                self._on_stored(file, change)
+        with self._lock:
+            self._taken = None  # only now: until its file is known to be stored, a change counts as on its way
