@@ -8,7 +8,7 @@ import pytest
 import leveret
 from leveret.core.errors import AccessRefused, InvalidArgument, NotFound, TooMany
 from leveret.operations.registry import rule_of
-from leveret.security import api_keys
+from leveret.security import keys
 from leveret.security.access import Access
 from leveret.security.authorisation import check_tag
 from leveret.security.identity import Identity, tags_within
@@ -96,7 +96,7 @@ def test_keys_survive_a_restart(tmp_path: Path) -> None:
 
 
 def test_limits(access: Access, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_keys, "KEYS_MAX", 1)
+    monkeypatch.setattr(keys, "KEYS_MAX", 1)
     with pytest.raises(InvalidArgument, match="label"):
         access.api_keys.add("guest", [], NOW_MS, label="x" * 256)
     with pytest.raises(InvalidArgument, match="lifetime"):

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 from leveret.operations.context import OperationContext
 from leveret.operations.operation import ADMINISTERED, OnlyUser, User, changes, looks
-from leveret.security.access_keys import AccessKey, new_id, new_secret
-from leveret.security.api_keys import ApiKey
+from leveret.security.keys import AccessKey, ApiKey, new_id, new_secret
 
 DAY_MS = 24 * 3600 * 1000
 KeyId = Annotated[str, "its id"]

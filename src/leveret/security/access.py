@@ -15,8 +15,7 @@ from leveret.core.broker import Broker
 from leveret.core.catalog import Kind
 from leveret.core.errors import NotFound, PreconditionFailed
 from leveret.core.topology import Vhost, VhostDetails
-from leveret.security.access_keys import AccessKey, AccessKeys
-from leveret.security.api_keys import ApiKey, ApiKeys
+from leveret.security.keys import AccessKey, AccessKeys, ApiKey, ApiKeys
 from leveret.security.logins import Logins
 from leveret.security.passwords import CHARS_MIN, DEFAULT_COST, Cost, hash_password
 from leveret.security.permissions import Permission, Permissions, TopicPermission

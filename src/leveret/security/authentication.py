@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from leveret.security.access import Access
-from leveret.security.api_keys import PREFIX
 from leveret.security.identity import Identity, tags_within
+from leveret.security.keys import PREFIX
 from leveret.security.logins import Failures
 from leveret.security.passwords import hash_password
 from leveret.security.peers import origin

@@ -1,7 +1,7 @@
 from collections.abc import Callable
 
 from leveret.core.errors import AccessRefused
-from leveret.security.access_keys import AccessKey
+from leveret.security.keys import AccessKey
 
 ALGORITHM: str
 

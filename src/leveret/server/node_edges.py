@@ -21,8 +21,8 @@ from leveret.embedded.broker import Broker
 from leveret.observability.audit import Audit
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.idempotency import Idempotency
+from leveret.protocols.http.limits import Throttle
 from leveret.protocols.http.problem import problem
-from leveret.protocols.http.throttle import Throttle
 from leveret.protocols.sqs.account import Account
 from leveret.security.access import Access
 from leveret.server.web import quota_of, settings_of, sinks_of

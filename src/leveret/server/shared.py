@@ -9,8 +9,7 @@ from leveret.clock import Clock
 from leveret.config import MIB, ServerOptions
 from leveret.core.errors import InvalidArgument
 from leveret.protocols.http.idempotency import Idempotency
-from leveret.protocols.http.limits import Budget
-from leveret.protocols.http.throttle import Throttle
+from leveret.protocols.http.limits import Budget, Throttle
 from leveret.runtime.shared.answers import Answers
 from leveret.security.logins import Failures
 from leveret.security.ratelimit import RateLimit

@@ -14,7 +14,7 @@ from leveret.ingest.sinks import Sinks
 from leveret.observability.audit import Audit
 from leveret.observability.logs import Log
 from leveret.protocols.console import handler as console
-from leveret.protocols.console.login import ConsoleLogin, OAuthLogin
+from leveret.protocols.console.handler import ConsoleLogin, OAuthLogin
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.auth import Auth
 from leveret.protocols.http.limits import Budget, HttpLimits

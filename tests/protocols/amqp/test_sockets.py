@@ -12,10 +12,9 @@ import uvloop
 
 import leveret
 from leveret.protocols.amqp import server as amqp_server
-from leveret.protocols.amqp import sockets
+from leveret.protocols.amqp import server as module
 from leveret.protocols.amqp.limits import AmqpLimits
-from leveret.protocols.amqp.server import AmqpServer
-from leveret.protocols.amqp.sockets import AmqpSocket
+from leveret.protocols.amqp.server import AmqpServer, AmqpSocket
 from leveret.protocols.net.admission import ConnectionBudget
 from leveret.protocols.net.listener import bind
 from leveret.security.access import Access
@@ -58,7 +57,7 @@ def served(scenario: Scenario) -> None:
 
 
 def test_a_client_that_never_reads_does_not_keep_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sockets, "LINGER_S", 0.01)
+    monkeypatch.setattr(module, "LINGER_S", 0.01)
 
     async def scenario(server: AmqpServer, accepted: AmqpSocket, client: socket.socket) -> None:
         assert accepted._transport is not None
@@ -71,7 +70,7 @@ def test_a_client_that_never_reads_does_not_keep_its_place(monkeypatch: pytest.M
 
 
 def test_a_client_may_finish_what_it_was_saying_when_it_is_told_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sockets, "LINGER_S", PATIENCE_S)
+    monkeypatch.setattr(module, "LINGER_S", PATIENCE_S)
 
     async def scenario(server: AmqpServer, accepted: AmqpSocket, client: socket.socket) -> None:
         loop = asyncio.get_running_loop()

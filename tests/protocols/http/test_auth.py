@@ -9,12 +9,12 @@ import pytest
 import leveret
 from leveret.clock import SystemClock
 from leveret.protocols.http.auth import Auth
+from leveret.protocols.http.limits import Throttle
 from leveret.protocols.http.origins import cross_origin
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import HttpPeer, Refusal, Request
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.http.server import Answer, Handler
-from leveret.protocols.http.throttle import Throttle
 from leveret.security import logins
 from leveret.security.access import Access
 from leveret.security.authentication import Authentication, Internal

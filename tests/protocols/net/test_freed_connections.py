@@ -13,8 +13,7 @@ import uvloop
 import leveret
 from leveret.protocols.amqp.connection import AmqpConnection
 from leveret.protocols.amqp.limits import AmqpLimits
-from leveret.protocols.amqp.server import AmqpServer
-from leveret.protocols.amqp.sockets import AmqpSocket
+from leveret.protocols.amqp.server import AmqpServer, AmqpSocket
 from leveret.protocols.http.connection import HttpConnection
 from leveret.protocols.net.admission import ConnectionBudget, Slot
 from leveret.protocols.net.listener import bind

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from leveret.core.errors import LeveretError
 from leveret.protocols.http.request import HttpPeer, Request
-from leveret.protocols.sqs.parameters import TYPES
 from leveret.protocols.sqs.service import ACTIONS, QUEUE_ACTIONS
+from leveret.protocols.sqs.wire import TYPES
 from tests.hostile import bodies
 from tests.protocols.sqs.world import FORM, World, json_request
 

@@ -13,7 +13,7 @@ from leveret.core.browse import holdings
 from leveret.protocols.http.request import Request
 from leveret.protocols.sqs.authorization import Asked, decide
 from leveret.protocols.sqs.service import ACTIONS, QUEUE_ACTIONS
-from leveret.security.access_keys import AccessKey
+from leveret.security.keys import AccessKey
 from tests.protocols.sqs.world import Answer, World
 
 QUEUE = "arn:aws:sqs:us-east-1:000000000000:orders"

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leveret.protocols.sqs.loops import bodies, in_order, is_forbidden
-from leveret.protocols.sqs.parameters import ENTRY_ID_CHARS_MAX, FORBIDDEN, TYPES
 from leveret.protocols.sqs.send_message import OPTIONS
+from leveret.protocols.sqs.wire import ENTRY_ID_CHARS_MAX, FORBIDDEN, TYPES
 from tests.protocols.sqs.world import World
 
 EDGES = st.sampled_from("\x00\x08\t\n\x0b\r\x1f \x7f\ud7ff\ud800\udfff\ue000\ufffd\ufffe\uffff\U00010000\U0010ffff")

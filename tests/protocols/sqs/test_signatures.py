@@ -14,7 +14,7 @@ from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed, T
 from leveret.protocols.http.request import HttpPeer, Request
 from leveret.security import logins
 from leveret.security.access import EVERYTHING
-from leveret.security.access_keys import KEYS_PER_USER_MAX
+from leveret.security.keys import KEYS_PER_USER_MAX
 from leveret.security.logins import FREE_MAX
 from tests.protocols.sqs.world import Answer, World
 

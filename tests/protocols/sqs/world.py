@@ -12,9 +12,9 @@ import pytest
 
 import leveret
 from leveret.protocols.http.async_broker import AsyncBroker
+from leveret.protocols.http.limits import Throttle
 from leveret.protocols.http.request import HttpPeer, Request
 from leveret.protocols.http.response import Response
-from leveret.protocols.http.throttle import Throttle
 from leveret.protocols.sqs.account import Account
 from leveret.protocols.sqs.service import Service
 from leveret.protocols.sqs.settings import Settings

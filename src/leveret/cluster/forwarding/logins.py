@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from leveret.cluster.catalog.changes import DefinitionChange
     from leveret.cluster.node import Node
     from leveret.core.broker import Broker
-    from leveret.protocols.console.login import ConsoleLogin
+    from leveret.protocols.console.handler import ConsoleLogin
     from leveret.protocols.http.sessions import BrowserSession, Sessions
 
 EDGE = "logins"

@@ -18,16 +18,16 @@ from leveret.protocols.sqs.account import Account
 from leveret.protocols.sqs.authorization import ACTIONS as NAMES
 from leveret.protocols.sqs.call import Answer, SqsCall
 from leveret.protocols.sqs.move_tasks import task_of
-from leveret.protocols.sqs.parameters import required
 from leveret.protocols.sqs.queues import name_of
 from leveret.protocols.sqs.send_message import check_alarm
 from leveret.protocols.sqs.service import ACTIONS, QUEUE_ACTIONS, Service
 from leveret.protocols.sqs.settings import FORWARDED
+from leveret.protocols.sqs.wire import required
 from leveret.security.identity import Identity
 
 if TYPE_CHECKING:
     from leveret.cluster.node import Node
-    from leveret.protocols.http.throttle import Throttle
+    from leveret.protocols.http.limits import Throttle
 
 EDGE = "sqs"
 SENDING = frozenset(("SendMessage", "SendMessageBatch"))

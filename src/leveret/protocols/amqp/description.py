@@ -4,21 +4,35 @@ runtime.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from leveret.core.jsonable import plain
 from leveret.core.queue import Queue
-from leveret.protocols.amqp.channel import Channel
-from leveret.protocols.amqp.connection import AmqpConnection
-from leveret.protocols.amqp.hub import Hub
 from leveret.protocols.amqp.replies import Reply
 from leveret.protocols.amqp.state import ConnectionState
 from leveret.protocols.amqp.subscriber import Subscriber
 
+if TYPE_CHECKING:
+    from leveret.protocols.amqp.channel import Channel
+    from leveret.protocols.amqp.connection import AmqpConnection
+    from leveret.protocols.amqp.hub import Hub
+
 Row = dict[str, Any]
 STILL = {"rate": 0.0}
+# What channels count, and what it is called here.
+COUNTED = {
+    "received": "publishes",
+    "received_confirm": "published",
+    "confirmed": "confirmed",
+    "dropped": "dropped",
+    "returned": "returned",
+    "empty_gets": "empty_gets",
+    "acknowledged": "acks",
+    "redelivered": "redeliveries",
+}
 
 
 class DescribedEntry(NamedTuple):
@@ -206,3 +220,26 @@ def channel_name(channel: Channel) -> str:
 
 def _connection_details(connection: AmqpConnection) -> Row:
     return {"name": connection.name, "peer_host": connection.peer.host, "peer_port": connection.peer.port}
+
+
+class TrafficCounts:
+    """The counters of channels that are gone; and of all, with those that are there."""
+
+    def __init__(self) -> None:
+        self._gone: Counter[str] = Counter(dict.fromkeys(COUNTED, 0))
+
+    def keep(self, channel: Channel) -> None:
+        for name, attribute in COUNTED.items():
+            self._gone[name] += getattr(channel, attribute)
+
+    def of(self, connections: Iterable[AmqpConnection]) -> dict[str, int]:
+        """What was counted so far, and what the channels have before them now."""
+        channels = [channel for each in connections for channel in each.channels.values()]
+        found = {
+            name: self._gone[name] + sum(getattr(channel, attribute) for channel in channels)
+            for name, attribute in COUNTED.items()
+        }
+        found["unacked"] = sum(channel.unacked_count for channel in channels)
+        found["unconfirmed"] = sum(channel.published - channel.confirmed for channel in channels)
+        found["publishers"] = sum(channel.publishes > 0 for channel in channels)
+        return found

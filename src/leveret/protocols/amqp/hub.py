@@ -19,12 +19,12 @@ from leveret.core.queue import Queue
 from leveret.observability.audit import Audit
 from leveret.observability.logs import Log
 from leveret.protocols.amqp.bodies import Bodies, BodyStore, tried
+from leveret.protocols.amqp.description import TrafficCounts
 from leveret.protocols.amqp.frames import PendingOutput
 from leveret.protocols.amqp.handshake import server_properties
 from leveret.protocols.amqp.limits import AmqpLimits, Quotas
 from leveret.protocols.amqp.replying import Replies
 from leveret.protocols.amqp.state import Hold
-from leveret.protocols.amqp.traffic_counts import TrafficCounts
 from leveret.protocols.amqp.watch import beat
 from leveret.runtime.durability import DurableNotifier
 from leveret.security.access import Access

@@ -1,4 +1,4 @@
-"""What one client may ask of an HTTP server, and the memory that all connections of a process may take.
+"""What one client may ask of an HTTP server, how often, and the memory that all connections of a process may take.
 
     requests    bytes that are read later, unfinished bodies, and requests that wait or are being answered
     unread      answers that clients have not read, while nothing more is written for that
@@ -7,11 +7,27 @@ Bytes are counted as they come. A request that is too much is refused with 503. 
 connection is closed whose client has not read for longest.
 """
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from leveret.clock import Clock
+from leveret.protocols.http.request import Refusal, Request
+from leveret.protocols.http.response import Admitted
+from leveret.security.peers import origin
+from leveret.security.ratelimit import RateLimit
+
+if TYPE_CHECKING:
+    from leveret.protocols.http.server import Answer, Handler
 
 REQUEST_BYTES_MAX = 256 << 20
 UNREAD_BYTES_MAX = 256 << 20
+STRANGER_BYTES_MAX = 65_536  # of the body of a request that needs no login, such as the login of the console
+
+_origin = lru_cache(maxsize=10_000)(origin)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +83,7 @@ class Budget:
         self.unread_bytes_max = unread_bytes_max
         self._unread: dict[MemoryShare, int] = {}
 
-    def set_unread(self, share: "MemoryShare", size: int) -> None:
+    def set_unread(self, share: MemoryShare, size: int) -> None:
         """A connection has so many bytes that its client has not read; 0 when it reads again, or is gone."""
         before = self._unread.get(share, 0)
         self.unread_bytes += size - before
@@ -113,3 +129,35 @@ class MemoryShare:
 
 def _nothing() -> None:
     """Close a connection that is gone."""
+
+
+class Throttle:
+    """How often one may ask, over all ports together; without a limit, as often as one likes."""
+
+    def __init__(self, limit: RateLimit | None, clock: Clock) -> None:
+        self._limit = limit
+        self._clock = clock
+        self.refused = 0
+
+    def admit(self, host: str, user: str | None) -> None:
+        """Refuse one request too many: of a user, if it is known by then, or of an address."""
+        if self._limit is None:
+            return
+        wait_ms = self._limit.take(_origin(host) if user is None else f"user {user}", self._clock.now_ms())
+        if wait_ms:
+            self.refused += 1
+            wait_s = str(-(-wait_ms // 1000))
+            raise Refusal(429, f"too many requests: wait {wait_s} s", (("Retry-After", wait_s),))
+
+    def wrap(self, handler: Handler) -> Handler:
+        """A handler for requests that are not too many; the last to say whether the body of one is wanted."""
+
+        def limited(request: Request) -> Answer | Awaitable[Answer]:
+            if not request.is_counted:
+                self.admit(request.peer.host, None if request.identity is None else request.identity.principal)
+            if request.is_body_pending:
+                request.is_counted = True
+                return Admitted(STRANGER_BYTES_MAX if request.identity is None else None)
+            return handler(request)
+
+        return limited

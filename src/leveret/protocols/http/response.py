@@ -1,15 +1,19 @@
 """Answers, the bytes that they become, and how those are written: small ones of one turn of the loop together."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from leveret.protocols.http.limits import MemoryShare
+if TYPE_CHECKING:
+    from leveret.protocols.http.limits import MemoryShare
+
 
 Headers = Sequence[tuple[str, str]]
 

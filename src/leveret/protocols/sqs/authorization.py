@@ -21,8 +21,8 @@ from leveret.operations.registry import rule_of
 from leveret.protocols.sqs.attributes import parsed
 from leveret.protocols.sqs.call import Answer, SqsCall
 from leveret.protocols.sqs.errors import SqsError, invalid
-from leveret.protocols.sqs.parameters import names, required
 from leveret.protocols.sqs.queues import SqsQueue
+from leveret.protocols.sqs.wire import names, required
 from leveret.security.authorisation import allowed
 from leveret.security.identity import Identity
 

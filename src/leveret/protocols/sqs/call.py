@@ -13,8 +13,7 @@ from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.sqs.errors import SqsError, sqs_error
 from leveret.protocols.sqs.loops import in_order
-from leveret.protocols.sqs.parameters import ENTRY_ID_CHARS_MAX, TYPES, Parameters, check_types, required
-from leveret.protocols.sqs.wire import Wire, answer_text
+from leveret.protocols.sqs.wire import ENTRY_ID_CHARS_MAX, TYPES, Parameters, Wire, answer_text, check_types, required
 
 if TYPE_CHECKING:
     from leveret.protocols.sqs.account import Account

@@ -25,7 +25,7 @@ from leveret.core.ports cimport ACKED
 from leveret.core.queue cimport Queue
 from leveret.embedded.message cimport Message
 from leveret.runtime.receipts cimport Facts, Receipts
-from leveret.protocols.sqs.parameters import ENTRY_ID_CHARS_MAX
+from leveret.protocols.sqs.wire import ENTRY_ID_CHARS_MAX
 
 cdef extern from "md5.h" nogil:
     void md5_hex(const unsigned char* data, size_t size, char* out)

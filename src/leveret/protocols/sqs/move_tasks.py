@@ -23,8 +23,8 @@ from leveret.protocols.http.response import Response
 from leveret.protocols.sqs.authorization import authorize, may
 from leveret.protocols.sqs.call import Answer, SqsCall
 from leveret.protocols.sqs.errors import SqsError, invalid
-from leveret.protocols.sqs.parameters import number, required
 from leveret.protocols.sqs.queues import Queues, SqsQueue
+from leveret.protocols.sqs.wire import number, required
 from leveret.runtime.redrive import Redrive
 from leveret.runtime.runtime import Runtime
 

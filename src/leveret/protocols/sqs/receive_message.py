@@ -16,9 +16,9 @@ from leveret.protocols.sqs.call import Answer, SqsCall
 from leveret.protocols.sqs.errors import SqsError
 from leveret.protocols.sqs.loops import is_forbidden, received, received_json
 from leveret.protocols.sqs.message_attributes import Value
-from leveret.protocols.sqs.parameters import names, number
 from leveret.protocols.sqs.queues import SqsQueue
 from leveret.protocols.sqs.send_message import FLAGS_AT, PLAIN_SENDERS, sequence_number
+from leveret.protocols.sqs.wire import names, number
 
 if TYPE_CHECKING:
     from leveret.protocols.sqs.account import Account

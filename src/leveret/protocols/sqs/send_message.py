@@ -21,8 +21,8 @@ from leveret.protocols.sqs.call import Answer, SqsCall, batch_entries, batch_res
 from leveret.protocols.sqs.errors import BAD_CHARACTERS, SqsError, invalid
 from leveret.protocols.sqs.loops import bodies, is_forbidden, md5_of, sent, sent_json
 from leveret.protocols.sqs.message_attributes import Value, Values
-from leveret.protocols.sqs.parameters import Parameters, number
 from leveret.protocols.sqs.queues import SqsQueue
+from leveret.protocols.sqs.wire import Parameters, number
 from leveret.runtime.bodies import PERSISTENT_MODE, TEXT_TYPE
 
 MESSAGE_BYTES_MAX = 1_048_576

@@ -12,20 +12,19 @@ from itertools import count
 from leveret.core.errors import LeveretError
 from leveret.observability.audit import Audit
 from leveret.observability.logs import Log
+from leveret.protocols.http.limits import Throttle
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Admitted, Response
-from leveret.protocols.http.throttle import Throttle
 from leveret.protocols.sqs import authorization, message_actions, move_tasks, queue_actions
 from leveret.protocols.sqs.account import Account
 from leveret.protocols.sqs.authorization import authorize, authorize_name
 from leveret.protocols.sqs.call import Answer, SqsCall, SqsCaller
 from leveret.protocols.sqs.errors import SqsError, sqs_error
-from leveret.protocols.sqs.parameters import check_types
 from leveret.protocols.sqs.queues import SqsQueue, name_of
 from leveret.protocols.sqs.receive_message import receive_message
 from leveret.protocols.sqs.send_message import send_message, send_message_batch
 from leveret.protocols.sqs.settings import WrongRegion
-from leveret.protocols.sqs.wire import JSON_WIRE, Wire, query_wire
+from leveret.protocols.sqs.wire import JSON_WIRE, Wire, check_types, query_wire
 from leveret.security.logins import NO_NAME, TooManyLogins
 from leveret.security.sigv4 import SignatureRefused, SignedRequest, Verifier
 

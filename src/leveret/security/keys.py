@@ -1,9 +1,13 @@
-"""API keys: tokens that a user makes for a program, with scopes and an end.
+"""API keys, which are tokens that a user makes for a program, and access keys, which requests of SQS are signed with.
 
     lvk_0123456789abcdef_AbC...         prefix, number, 32 random bytes
 
 The number finds the key, the rest proves it. Only a hash of it is kept: 32 random bytes cannot be guessed, so that it
 need not be a slow one. Rotation gives a key a new secret; the old one stays good for as long as one says.
+
+An access key has an id that is public, and a secret that requests are signed with. A signature is checked by making it
+again, so the secret itself is kept, not a hash of it: a reader of the data directory can sign. Encryption at rest
+covers it.
 """
 
 import hashlib
@@ -16,7 +20,7 @@ from typing import Any
 
 from leveret.core.broker import Broker
 from leveret.core.catalog import Kind
-from leveret.core.errors import InvalidArgument, NotFound, TooMany
+from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed, TooMany
 from leveret.core.names import check_name
 from leveret.security.scopes import parse_scopes
 
@@ -26,6 +30,15 @@ SECRET_BYTES = 32
 KEYS_MAX = 10_000
 LABEL_CHARS_MAX = 255
 TOKEN = re.compile(r"lvk_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
+ACCESS_KEYS_MAX = 10_000  # all are in memory
+KEYS_PER_USER_MAX = 10
+ID_PREFIX = "AKIA"
+ID_CHARS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+ID_RANDOM_CHARS = 16
+ACCESS_SECRET_BYTES = 30  # 40 characters of base64
+
+_ID = re.compile(r"[A-Za-z0-9_]{1,128}")
+_SECRET = re.compile(r"[!-~]{1,256}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,3 +190,71 @@ def _positive(what: str, time_ms: object) -> int:
     if type(time_ms) is not int or time_ms <= 0:
         raise InvalidArgument(f"the {what} of an API key is a number of milliseconds above 0, not {time_ms!r}")
     return time_ms
+
+
+@dataclass(frozen=True, slots=True)
+class AccessKey:
+    """A key of a user."""
+
+    id: str
+    user: str
+    secret: str = field(repr=False)
+    created_ms: int = 0
+
+    def __post_init__(self) -> None:
+        if not _ID.fullmatch(self.id):
+            raise InvalidArgument("the id of an access key has 1 to 128 letters, digits and underscores")
+        if not _SECRET.fullmatch(self.secret):
+            raise InvalidArgument("the secret of an access key has 1 to 256 visible ASCII characters")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.id, "user": self.user, "secret": self.secret, "created_ms": self.created_ms}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> "AccessKey":
+        return cls(stored["name"], stored["user"], stored["secret"], stored["created_ms"])
+
+
+def new_id() -> str:
+    """An id that is not in use."""
+    return ID_PREFIX + "".join(secrets.choice(ID_CHARS) for _ in range(ID_RANDOM_CHARS))
+
+
+def new_secret() -> str:
+    """A secret that cannot be guessed."""
+    return secrets.token_urlsafe(ACCESS_SECRET_BYTES)
+
+
+class AccessKeys:
+    """Every access key by its id."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, AccessKey] = {}
+
+    def __iter__(self) -> Iterator[AccessKey]:
+        return iter(self._keys.values())
+
+    def find(self, id: str) -> AccessKey | None:
+        return self._keys.get(id)
+
+    def get(self, id: str) -> AccessKey:
+        found = self._keys.get(id)
+        if found is None:
+            raise NotFound(f"no access key '{id}': see `leveret keys list`")
+        return found
+
+    def of(self, user: str) -> list[AccessKey]:
+        return [key for key in self._keys.values() if key.user == user]
+
+    def put(self, key: AccessKey) -> None:
+        if key.id in self._keys:
+            raise PreconditionFailed(f"the access key '{key.id}' exists: delete it first")
+        if len(self._keys) >= ACCESS_KEYS_MAX or len(self.of(key.user)) >= KEYS_PER_USER_MAX:
+            raise TooMany(
+                f"a user has at most {KEYS_PER_USER_MAX} access keys, and all together {ACCESS_KEYS_MAX}: delete some"
+            )
+        self._keys[key.id] = key
+
+    def drop(self, id: str) -> AccessKey:
+        self.get(id)
+        return self._keys.pop(id)
