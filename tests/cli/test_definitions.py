@@ -188,7 +188,7 @@ def test_what_was_imported_is_there(tmp_path: Path) -> None:
     try:
         path = written(tmp_path / "rabbit.json", EXPORTED)
         assert leveret("definitions", "import", path, data=tmp_path / "data") == 0
-        login = served.access.users.authenticate("ada", "test12", "192.0.2.1", 0)
+        login = served.access.users.check("ada", "test12", "192.0.2.1", 0)
         assert login.user is not None
         assert login.rehash
         assert served.access.users.get("old").tags == {"monitoring"}

@@ -1,14 +1,14 @@
 """Users: their names, tags and limits, and the decision whether a client is who it says; limits of virtual hosts."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed, TooMany
+from leveret.core.errors import InvalidArgument, NotFound, TooMany
 from leveret.core.names import NAME_BYTES_MAX, check_name
 from leveret.security import passwords
 from leveret.security.logins import Failures, Verified
-from leveret.security.passwords import DEFAULT_COST, NO_PASSWORD, Cost, hash_password, needs_rehash, verify
+from leveret.security.passwords import DEFAULT_COST, NO_PASSWORD, Cost, needs_rehash, verify
 from leveret.security.peers import is_loopback, origin
 
 TAGS = frozenset(("administrator", "impersonator", "management", "monitoring", "policymaker"))
@@ -62,8 +62,6 @@ class UserLogin:
 
     user: User | None
     reason: str = ""
-    delay_ms: int = 0
-    """How long the refusal is held back."""
     rehash: bool = False
     """The stored hash is weaker than it should be: call change_password while the password is at hand."""
 
@@ -104,12 +102,6 @@ class Users:
         """The stored user of that name, or one without limits: a token may name a user that is not stored."""
         return self._users.get(name) or User(name)
 
-    def add(self, name: str, password: str | bytes | None, tags: Iterable[str] = ()) -> User:
-        """A new user; without a password the user logs in by other means only."""
-        if name in self._users:
-            raise PreconditionFailed(f"the user '{name}' exists: change it, or delete it first")
-        return self.put(User(name, self._hashed(password), tag_set(tags)))
-
     def put(self, user: User) -> User:
         """Add or replace a user as it is: from the journal, from an import, with other tags or limits."""
         if user.name not in self._users and len(self._users) >= USERS_MAX:
@@ -117,25 +109,16 @@ class Users:
         self._users[user.name] = user
         return user
 
-    def change_password(self, name: str, password: str | bytes | None) -> User:
-        return self.put(replace(self.get(name), password_hash=self._hashed(password)))
-
     def delete(self, name: str) -> User:
         """Forget a user; its permissions are dropped by Permissions.drop_user."""
         user = self.get(name)
         del self._users[name]
         return user
 
-    def authenticate(self, name: str, password: str | bytes, peer: str, now_ms: int) -> UserLogin:
-        """Decide a login by password and count it. Hashing takes a fifth of a second: not in the event loop."""
-        login = self.check(name, password, peer, now_ms)
-        if login.user is None:
-            return replace(login, delay_ms=self.failed(name, peer, now_ms))
-        self.succeeded(name)
-        return login
-
     def check(self, name: str, password: str | bytes, peer: str, now_ms: int) -> UserLogin:
-        """The same without counting: another way to log in may follow."""
+        """Decide a login by password, without counting it: another way to log in may follow. Hashing takes a fifth of a
+        second: not in the event loop.
+        """
         name = name[:NAME_BYTES_MAX]  # no user has a longer one, and it is going to be logged
         user = self._users.get(name)
         if not self.may_come_from(name, peer):
@@ -176,9 +159,6 @@ class Users:
     def may_come_from(self, name: str, peer: str) -> bool:
         """Whether a user is let in from an address: some are from this machine only."""
         return name not in self._loopback_users or is_loopback(peer)
-
-    def _hashed(self, password: str | bytes | None) -> str:
-        return NO_PASSWORD if password is None else hash_password(password, self._cost)
 
     def _is_password(self, user: User | None, password: str | bytes, now_ms: int) -> bool:
         """Whether it is; a refusal takes equally long for every user, existing or not."""
