@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leveret.core import browse, dispatch
-from leveret.core.changes import Change, Tracked
+from leveret.core.changes import (
+    Bind,
+    Change,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    RenewQueue,
+    Tracked,
+    Unbind,
+)
 from leveret.core.errors import AccessRefused, DiskFull, QueueNotFound
 from leveret.core.exchanges import Exchange
 from leveret.core.filters import BLOB
@@ -22,7 +32,6 @@ from leveret.core.topology import TRACE_EXCHANGE, Vhost
 from leveret.operations.registry import rule_of
 from leveret.protocols.amqp import firehose, methods
 from leveret.protocols.amqp.bodies import delivered_header, tried
-from leveret.protocols.amqp.changes import told_of
 from leveret.protocols.amqp.codec import encode
 from leveret.protocols.amqp.handlers import basic, channel, exchange, queue
 from leveret.protocols.amqp.names import REPLY_TO, stripped
@@ -45,6 +54,15 @@ PUBLISH_IDS = (60, 40)
 CONSUME_IDS = (60, 20)
 
 T = TypeVar("T")
+TOLD: dict[type[Change[Any]], tuple[str, dict[str, str]]] = {
+    DeclareQueue: ("queue.declare", {"queue": "name", "durable": "durable"}),
+    RenewQueue: ("queue.declare", {"queue": "gone.name", "durable": "durable"}),
+    DeclareExchange: ("exchange.declare", {"exchange": "name", "type": "type", "durable": "durable"}),
+    DeleteExchange: ("exchange.delete", {"exchange": "name"}),
+    Bind: ("bind", {"exchange": "source", "routing_key": "key"}),
+    Unbind: ("unbind", {"exchange": "source", "routing_key": "key"}),
+}
+"""The method of a change, and which of its attributes are told under which names."""
 
 
 class Channel(ChannelTraffic):
@@ -389,3 +407,18 @@ class Channel(ChannelTraffic):
         """The number of the channel is free again."""
         if self.connection.channels.pop(self.number, None) is not None:
             self.hub.traffic.keep(self)
+
+
+def told_of(change: Change[Any]) -> tuple[str, dict[str, object]] | None:
+    """The method and facts about a change; None: nothing, since its handler notes more than the change knows."""
+    if type(change) not in TOLD:
+        return None
+    method, named = TOLD[type(change)]
+    facts: dict[str, object] = {name: attrgetter(attribute)(change) for name, attribute in named.items()}
+    if isinstance(change, Bind | Unbind):
+        method = f"{change.destination_type}.{method}"
+        facts["queue" if change.destination_type == "queue" else "destination"] = change.destination
+    elif isinstance(change, DeclareQueue) and change.owner is not None:
+        facts["exclusive"] = True
+    arguments = getattr(change, "arguments", None)
+    return method, facts | ({"arguments": dict(arguments)} if arguments else {})
