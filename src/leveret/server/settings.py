@@ -205,32 +205,6 @@ def whole(text: str) -> int:
         raise InvalidArgument("it is a whole number") from None
 
 
-def size(text: str) -> int:
-    """A number of bytes."""
-    return int(amount(text, BYTES, "64MiB or 65536"))
-
-
-def milliseconds(text: str) -> int:
-    """A time in milliseconds."""
-    return int(amount(text, {"": 1} | MILLISECONDS, "200ms, 2s or 200"))
-
-
-def seconds(text: str) -> float:
-    """A time in seconds."""
-    wanted = amount(text, {"": 1_000} | MILLISECONDS, "10s, 500ms or 10") / 1_000
-    return int(wanted) if wanted.is_integer() else wanted
-
-
-def memory(text: str) -> float:
-    """A share of the memory, or a number of bytes."""
-    return amount(text, BYTES, "0.6 or 4GiB")
-
-
-def share(text: str) -> float:
-    """A part of a whole."""
-    return amount(text, {"": 1}, "0.01")
-
-
 def switch(text: str) -> bool:
     """Yes or no."""
     if text.lower() not in SWITCHES:
@@ -238,17 +212,16 @@ def switch(text: str) -> bool:
     return SWITCHES[text.lower()]
 
 
-# What the end of a name says about its value; the first one that fits.
-BY_NAME: dict[str, Callable[[str], Any]] = {
-    "_bytes": size,
-    "_bytes_max": size,
-    "_ms": milliseconds,
-    "_s": seconds,
-    "_limit": memory,
-    "_ratio": share,
-    "_max": whole,
-    "_port": whole,
+AMOUNTS: dict[str, tuple[dict[str, int], str, Callable[[float], float]]] = {
+    "_bytes": (BYTES, "64MiB or 65536", int),
+    "_bytes_max": (BYTES, "64MiB or 65536", int),
+    "_ms": ({"": 1} | MILLISECONDS, "200ms, 2s or 200", int),
+    "_s": ({"": 1_000} | MILLISECONDS, "10s, 500ms or 10", lambda ms: ms / 1_000 if ms % 1_000 else int(ms) // 1_000),
+    "_limit": (BYTES, "0.6 or 4GiB", float),
+    "_ratio": ({"": 1}, "0.01", float),
 }
+"""What the end of a name says about a value, the first one that fits: units, an example, and the number that it is."""
+COUNTS = ("_max", "_port")
 
 
 def choices(option: "Field[Any]") -> tuple[str, ...]:
@@ -295,10 +268,10 @@ def _value(option: "Field[Any]", text: str) -> Any:
         return switch(text)
     if text.lower() in OFF and type(None) in get_args(option.type):
         return None
-    by_name = next((read for ending, read in BY_NAME.items() if option.name.endswith(ending)), None)
-    if by_name is None and option.type is int:
-        return whole(text)
-    return by_name(text) if by_name else text
+    for ending, (units, example, number) in AMOUNTS.items():
+        if option.name.endswith(ending):
+            return number(amount(text, units, example))
+    return whole(text) if option.name.endswith(COUNTS) or option.type is int else text
 
 
 def _check_range(option: "Field[Any]", value: object) -> None:
