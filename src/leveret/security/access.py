@@ -253,10 +253,7 @@ FOLLOWED: dict[Kind, tuple[Taken, Taken]] = {
         lambda access, stored: access.limits.update({stored["vhost"]: VhostLimits.from_dict(stored)}),
         lambda access, stored: access.limits.pop(stored["vhost"], None),
     ),
-    Kind.ACCESS_KEY: (
-        _take_key,
-        lambda access, stored: access.access_keys.drop(stored["name"]),
-    ),
+    Kind.ACCESS_KEY: (_take_key, lambda access, stored: access.access_keys.drop(stored["name"])),
     Kind.API_KEY: (
         lambda access, stored: access.api_keys.put(ApiKey.from_dict(stored)),
         lambda access, stored: access.api_keys.drop(stored["name"]),

@@ -41,12 +41,7 @@ TYPES = frozenset(("jwt", "at+jwt", "application/at+jwt"))
 TOKEN_TYPES = frozenset(("bearer", "jwt", "at+jwt"))
 """The claim `typ` of Keycloak: its ID and refresh tokens are signed by the same key."""
 NUMBER_MAX = 2**40  # seconds; more is no time
-_SIGNATURE_ONLY = {
-    "verify_exp": False,
-    "verify_nbf": False,
-    "verify_iat": False,
-    "require": ["exp", "iss", "aud"],
-}
+_SIGNATURE_ONLY = {"verify_exp": False, "verify_nbf": False, "verify_iat": False, "require": ["exp", "iss", "aud"]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

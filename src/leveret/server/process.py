@@ -198,12 +198,7 @@ class ServerProcess:
     """Everything that runs while clients are served."""
 
     def __init__(
-        self,
-        options: ServerOptions,
-        broker: Broker,
-        tls: ServerTls | None,
-        sockets: Sockets,
-        audit: Audit,
+        self, options: ServerOptions, broker: Broker, tls: ServerTls | None, sockets: Sockets, audit: Audit
     ) -> None:
         self._options = options
         self._broker = broker

@@ -33,11 +33,7 @@ FILE_BYTES_MAX = 1 << 20
 NODE_MESSAGE_BYTES_MAX = MESSAGE_BYTES_MAX // 2  # in a request of REST it is larger by a third, and has headers
 
 OPTIONS: dict[str, "Field[Any]"] = {each.name: each for each in fields(ServerOptions)}
-RENAMED = {
-    "jwt_issuer": "oauth_issuer",
-    "jwt_audience": "oauth_resource_server_id",
-    "jwt_keys": "oauth_keys",
-}
+RENAMED = {"jwt_issuer": "oauth_issuer", "jwt_audience": "oauth_resource_server_id", "jwt_keys": "oauth_keys"}
 """Old names of options, which go on working."""
 VALUE_CHARACTERS_MAX = 4_096  # a path or a URL fits
 

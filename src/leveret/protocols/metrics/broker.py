@@ -349,24 +349,12 @@ STORAGE = (
         "leveret_journal_commit_entries", "Publishes, deliveries and settlements in a commit", commit_sizes, "histogram"
     ),
     figure("leveret_journal_written_bytes_total", "Written to the journal", stored("written_bytes")),
-    figure(
-        "leveret_journal_unwritten_bytes",
-        "Appended to the journal and not yet on disk",
-        stored("unwritten_bytes"),
-    ),
+    figure("leveret_journal_unwritten_bytes", "Appended to the journal and not yet on disk", stored("unwritten_bytes")),
     figure("leveret_journal_bytes", "Size of the journal on disk", stored("log_bytes")),
     figure("leveret_journal_segments", "Segments of the journal", stored("segments")),
-    figure(
-        "leveret_journal_full",
-        "1 while publishes are refused because the disk is nearly full",
-        stored("full"),
-    ),
+    figure("leveret_journal_full", "1 while publishes are refused because the disk is nearly full", stored("full")),
     figure("leveret_journal_replay_seconds", "Time of the last recovery", stored("replay_s")),
-    figure(
-        "leveret_archive_bytes",
-        "Size of the archive of segments, if there is one",
-        stored("archive_bytes"),
-    ),
+    figure("leveret_archive_bytes", "Size of the archive of segments, if there is one", stored("archive_bytes")),
 )
 STREAMS = (
     figure("leveret_stream_messages", "Messages in all streams", lambda f: f.streams.messages),
