@@ -7,8 +7,9 @@ import logging
 import pytest
 
 from leveret.core.names import CONSUMER_NAME_CHARS_MAX
-from leveret.protocols.amqp import channel, watch
+from leveret.protocols.amqp import channel
 from leveret.protocols.amqp.codec import encode
+from leveret.protocols.amqp.connection import AmqpConnection
 from leveret.protocols.amqp.frames import PROTOCOL_HEADER, FrameWriter
 from leveret.protocols.amqp.methods import (
     BasicAck,
@@ -291,7 +292,7 @@ def test_a_bug_beside_the_frames_ends_only_that_connection(
 
     first, second = world.client(), world.client()
     with monkeypatch.context() as patched, caplog.at_level(logging.ERROR):
-        patched.setattr(watch, "check_virtual_host", broken)
+        patched.setattr(AmqpConnection, "check_virtual_host", broken)
         first.send(BasicQos())
     assert first.connection.finished
     assert "a bug" in caplog.text

@@ -24,7 +24,6 @@ from leveret.protocols.amqp.methods import ConnectionBlocked, ConnectionClose, C
 from leveret.protocols.amqp.replies import Reply
 from leveret.protocols.amqp.state import HANDSHAKE, ConnectionState, Hold
 from leveret.protocols.amqp.traffic import ChannelTraffic
-from leveret.protocols.amqp.watch import check_virtual_host
 from leveret.security.identity import Identity
 
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ class ProxyConnection(AmqpConnection):
 
     def resume_fresh(self) -> None:
         """They are not, or this node knows; what has come meanwhile is not heard from who may not be here any more."""
-        check_virtual_host(self)
+        self.check_virtual_host()
         self.let_go(Hold.DEFINITIONS)
         self._pause_shards()
 

@@ -13,10 +13,12 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from leveret.core.errors import AccessRefused
 from leveret.core.names import consumer_name
 from leveret.core.switch import Switch
 from leveret.core.topology import Vhost
 from leveret.observability.logs import Log
+from leveret.operations.registry import OPERATIONS
 from leveret.protocols.amqp import methods, watch
 from leveret.protocols.amqp.channel import Channel
 from leveret.protocols.amqp.codec import decode, encode
@@ -27,6 +29,7 @@ from leveret.protocols.amqp.replies import ProtocolError, Reply, refusal
 from leveret.protocols.amqp.session import FrameSession
 from leveret.protocols.amqp.state import HANDSHAKE, UNKNOWN, ConnectionState, Hold, Owned
 from leveret.security.authentication import AuthenticatedLogin
+from leveret.security.authorisation import admit
 from leveret.security.identity import Identity
 from leveret.security.logins import LoginAttempt
 
@@ -38,6 +41,8 @@ UNKNOWN_BYTES_MAX = 65_536
 # Names of consumers stay in the journal for ever: without an end to them a client fills it with one.
 NO_ROOM = "low on disk"  # the journal says so before the alarm does
 CLOSING_METHODS = frozenset(encode(method)[:4] for method in (methods.ChannelClose(), methods.ChannelCloseOk()))
+
+EXPIRED = "credential expired"  # as RabbitMQ says it where it closes connections
 
 LOG = Log("amqp")
 STRANGER_FAILED = LOG.limited("connection failed")
@@ -118,7 +123,7 @@ class AmqpConnection(FrameSession):
         self.received_count += 1
         if self.finished or self.unreadable:
             return
-        watch.check_virtual_host(self)
+        self.check_virtual_host()
         self.reader.feed(data)
         if self.state in UNKNOWN and self.reader.buffered_bytes > UNKNOWN_BYTES_MAX:
             self.finish()
@@ -325,7 +330,30 @@ class AmqpConnection(FrameSession):
 
     def check_access(self) -> None:
         """End what the user may not go on with: its consumers, or the connection."""
-        watch.check_access(self)
+        self.check_virtual_host()
+        if self.state is not ConnectionState.RUNNING or self.identity is None:
+            return
+        try:
+            admit(self.hub.access.permissions, self.identity, OPERATIONS["connection.open"].rule, self.vhost)
+        except AccessRefused as error:
+            self.ask_close(Reply.NOT_ALLOWED, f"NOT_ALLOWED - {error}")
+            return
+        for channel in tuple(self.channels.values()):
+            channel.check_consumers()
+
+    def check_virtual_host(self) -> None:
+        """Close the connection of a deleted user, in a deleted virtual host, or with an expired token."""
+        if self.state is not ConnectionState.RUNNING:
+            return
+        hub, vhost, identity = self.hub, self.vhost, self.identity
+        assert identity is not None, "a running connection has logged in"
+        if hub.core.topology.vhosts.get(vhost) is not self.virtual_host:
+            self.ask_close(Reply.CONNECTION_FORCED, f"CONNECTION_FORCED - vhost '{vhost}' is deleted")
+        elif identity.local and identity.user not in hub.access.users:
+            self.ask_close(Reply.CONNECTION_FORCED, f"CONNECTION_FORCED - user '{identity.user}' is deleted")
+        elif identity.expires_ms is not None and self.has_expired(hub.core.now_ms):
+            LOG.info("token expired", **self.who, user=identity.user)
+            self.ask_close(Reply.CONNECTION_FORCED, f"CONNECTION_FORCED - {EXPIRED}")
 
     def has_expired(self, now_ms: int) -> bool:
         return self.identity is not None and self.identity.has_expired(now_ms)

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leveret.core.errors import AccessRefused
 from leveret.core.held import Held
 from leveret.observability.logs import Log
-from leveret.operations.registry import OPERATIONS
 from leveret.protocols.amqp.replies import ProtocolError, Reply
 from leveret.protocols.amqp.state import HANDSHAKE, ConnectionState
 from leveret.protocols.amqp.subscriber import Subscriber
-from leveret.security.authorisation import admit
 
 if TYPE_CHECKING:
     from leveret.protocols.amqp.channel import Channel
@@ -26,7 +23,6 @@ HEARTBEATS_MISSED = 2
 SWEEP_MS = 1_000  # between two calls of `check`
 SHORT_HEARTBEAT_MS = 2 * SWEEP_MS  # half of less than that is over before the next one
 IDLE_MS = 1_000  # without a byte in this direction: its buffers, which may have 256 KiB each, are freed
-EXPIRED = "credential expired"  # as RabbitMQ says it where it closes connections
 
 LOG = Log("amqp")
 TOO_SLOW = LOG.limited("handshake took too long")
@@ -40,7 +36,7 @@ def check(connection: AmqpConnection, now_ms: int) -> None:
         connection.free_input()
     if now_ms - connection.sent_ms >= IDLE_MS:
         connection.outlet.release()
-    check_virtual_host(connection)
+    connection.check_virtual_host()
     if connection.blocked and not connection.alarmed and not connection.hub.core.journal.full:
         connection.set_alarm(None)
     if connection.refusal is not None:
@@ -58,36 +54,6 @@ def check(connection: AmqpConnection, now_ms: int) -> None:
         if connection.wants_input:  # else what it has settled may wait in its socket
             for channel in tuple(connection.channels.values()):
                 _check_deliveries(channel, now_ms)
-
-
-def check_virtual_host(connection: AmqpConnection) -> None:
-    """Close the connection of a deleted user, in a deleted virtual host, or with an expired token."""
-    if connection.state is not ConnectionState.RUNNING:
-        return
-    hub, vhost, identity = connection.hub, connection.vhost, connection.identity
-    assert identity is not None, "a running connection has logged in"
-    if hub.core.topology.vhosts.get(vhost) is not connection.virtual_host:
-        connection.ask_close(Reply.CONNECTION_FORCED, f"CONNECTION_FORCED - vhost '{vhost}' is deleted")
-    elif identity.local and identity.user not in hub.access.users:
-        connection.ask_close(Reply.CONNECTION_FORCED, f"CONNECTION_FORCED - user '{identity.user}' is deleted")
-    elif identity.expires_ms is not None and connection.has_expired(hub.core.now_ms):
-        LOG.info("token expired", **connection.who, user=identity.user)
-        connection.ask_close(Reply.CONNECTION_FORCED, f"CONNECTION_FORCED - {EXPIRED}")
-
-
-def check_access(connection: AmqpConnection) -> None:
-    """Close the connection of a user that may not be in its virtual host any more, else cancel refused consumers."""
-    check_virtual_host(connection)
-    if connection.state is not ConnectionState.RUNNING or connection.identity is None:
-        return
-    try:
-        rule = OPERATIONS["connection.open"].rule
-        admit(connection.hub.access.permissions, connection.identity, rule, connection.vhost)
-    except AccessRefused as error:
-        connection.ask_close(Reply.NOT_ALLOWED, f"NOT_ALLOWED - {error}")
-        return
-    for channel in tuple(connection.channels.values()):
-        channel.check_consumers()
 
 
 def tell_refusal(connection: AmqpConnection, refused: RefusedLogin, now_ms: int) -> None:
