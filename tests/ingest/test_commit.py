@@ -50,6 +50,12 @@ def test_an_abort_after_the_commit_undoes_nothing(world: RestWorld) -> None:
     assert received(world.broker.queue("orders")) == bodies(0, 3)
 
 
+def test_a_short_batch_may_have_a_column_of_priorities(world: RestWorld) -> None:
+    columns = (constant("queue", "orders"), numbers("priority", [1, None]), numbers("timestamp", [1_767_000_000, None]))
+    assert Batch(world).stage("a", (row_group([b"first", b"second"], *columns), 2)).commit().status == 200
+    assert received(world.broker.queue("orders")) == [b"first", b"second"]
+
+
 def test_attempts_that_lost_are_not_published(world: RestWorld) -> None:
     Batch(world).stage("loser", (row_group([b"lost"]), 1))
     Batch(world).stage("winner", (row_group([b"won"]), 1)).commit()

@@ -172,7 +172,7 @@ class IngestRows:
     def _checked(self, row: int) -> PreparedMessage:
         """What all rows have in common, if the rest can be read; its range was checked with the piece."""
         for name, column in self._said.items():
-            if name in NAMED:
+            if name in PROPERTIES:
                 _text(name, column[row])
         return self._base
 
