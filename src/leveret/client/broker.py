@@ -7,15 +7,16 @@ from datetime import timedelta
 from typing import Any, Generic, TypeVar, Unpack
 from weakref import WeakSet
 
-from leveret.client import calls, stream_calls
-from leveret.client.calls import ClientCall
+from leveret.client.calls import ClientCall, given, list_queues, list_streams, nothing, path_of, row_of
 from leveret.client.exchange import AsyncRemoteExchange, ExchangeVerbs, RemoteExchange
 from leveret.client.network import TaskNetwork, ThreadNetwork
 from leveret.client.queue import AsyncRemoteQueue, QueueVerbs, RemoteQueue
 from leveret.client.session import ClientOptions, Session
 from leveret.client.stream import AsyncRemoteStream, RemoteStream, StreamVerbs
 from leveret.clock import SystemClock
-from leveret.core.errors import ExchangeNotFound
+from leveret.core.arguments import max_age as max_age_ms
+from leveret.core.errors import ExchangeNotFound, InvalidArgument
+from leveret.core.jsonable import encode
 from leveret.embedded.verbs import AsynchronousBlock, Closable, ThreadedBlock, finish, verb
 from leveret.embedded.worker import Worker
 
@@ -56,13 +57,16 @@ class BrokerVerbs(Closable, Generic[Q, S, E]):
 
         declare=False asks nothing: for those who may only send or receive.
         """
-        row = await self.session.ask(calls.declare(name, durable, arguments, options)) if declare else None
-        return self._queue(self, name, row)
+        if not declare:
+            return self._queue(self, name)
+        # As the embedded broker would: without what REST gives by default.
+        path, body = path_of("queues", name), {"durable": durable, "arguments": encode(arguments or {}), **options}
+        return self._queue(self, name, await self.session.ask(ClientCall("PUT", f"{path}?defaults=none", row_of, body)))
 
     @verb
     async def queues(self) -> list[Q]:
         """Every queue that one may use, by name."""
-        return [self._queue(self, row["name"], row) async for row in self.session.rows(calls.list_queues)]
+        return [self._queue(self, row["name"], row) async for row in self.session.rows(list_queues)]
 
     @verb
     async def stream(
@@ -79,24 +83,31 @@ class BrokerVerbs(Closable, Generic[Q, S, E]):
 
         declare=False asks nothing: for those who may only send or read.
         """
-        call = stream_calls.declare(name, partitions, max_age, max_bytes, segment_bytes)
-        return self._stream(self, name, await self.session.ask(call) if declare else None)
+        if not declare:
+            return self._stream(self, name)
+        age_s = None if max_age is None else _seconds(max_age)
+        body = given(partitions=partitions, max_age=age_s, max_bytes=max_bytes, segment_bytes=segment_bytes)
+        return self._stream(
+            self, name, await self.session.ask(ClientCall("PUT", path_of("streams", name), row_of, body))
+        )
 
     @verb
     async def streams(self) -> list[S]:
         """Every stream that one may use, by name."""
-        return [self._stream(self, row["name"], row) async for row in self.session.rows(stream_calls.list_streams)]
+        return [self._stream(self, row["name"], row) async for row in self.session.rows(list_streams)]
 
     @verb
     async def exchange(self, /, name: str, type: str | None = None, **options: Any) -> E:
         """The exchange of that name, made if need be (direct unless told otherwise)."""
+        path = path_of("exchanges", name)
         if type is None:
             try:
-                await self.session.ask(calls.describe_exchange(name))
+                await self.session.ask(ClientCall("GET", path, nothing))
                 return self._exchange(self, name)
             except ExchangeNotFound:
                 type = "direct"
-        await self.session.ask(calls.declare_exchange(name, {"type": type, **options}))
+        body = {"type": type, **options, "arguments": encode(options.get("arguments") or {})}
+        await self.session.ask(ClientCall("PUT", path, nothing, body))
         return self._exchange(self, name)
 
     @verb
@@ -148,6 +159,18 @@ class AsyncRemoteBroker(BrokerVerbs[AsyncRemoteQueue, AsyncRemoteStream, AsyncRe
     async def run(self, call: ClientCall[T]) -> T:
         """Ask until there is an answer, or no hope."""
         return await self.session.ask(call)
+
+
+def _seconds(age: str | float | timedelta) -> float:
+    """An age such as 7D in seconds."""
+    if isinstance(age, timedelta):
+        return age.total_seconds()
+    if not isinstance(age, str):
+        return age
+    try:
+        return max_age_ms(age) / 1000
+    except ValueError:
+        raise InvalidArgument(f"max_age is seconds, a timedelta or a text such as 7D, not {age!r}") from None
 
 
 def connect(url: str = URL, **options: Unpack[ClientOptions]) -> RemoteBroker:

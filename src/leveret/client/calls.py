@@ -1,22 +1,19 @@
-"""Every verb as a request and the reading of its answer: what the clients for threads and for asyncio share."""
+"""A request and the reading of its answer, and what requests and answers are made of."""
 
 from __future__ import annotations
 
 import base64
-import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
-from leveret.core.jsonable import decode, encode
+from leveret.core.jsonable import encode
 from leveret.embedded.outgoing import Outgoing
 from leveret.http_client import Answer
 from leveret.observability.propagation import traced
 from leveret.runtime.bodies import encode as encode_body
-from leveret.runtime.redrive import RedriveResult
-from leveret.runtime.stats import QueueStats
 
 ATTRIBUTES = {
     "content_type": "contentType",
@@ -66,268 +63,90 @@ def row_of(answer: Answer) -> Row:
     return dict(answer.json())
 
 
-def page_of(name: str) -> Callable[[Answer], Page]:
-    """The answer is a page of a list."""
+def field_of(name: str) -> Callable[[Answer], Any]:
+    """The answer has one interesting field."""
+    return lambda answer: answer.json()[name]
+
+
+def page(path: str, name: str, after: str, limit: int = 1000) -> ClientCall[Page]:
+    """A page of a list, by its path and the field with the rows."""
 
     def read(answer: Answer) -> Page:
         found = answer.json()
         return found[name], found["next"]
 
-    return read
+    return ClientCall("GET", f"{path}?{urlencode({'after': after, 'limit': limit})}", read)
 
 
-def _whole(name: str) -> Callable[[Answer], int]:
-    def read(answer: Answer) -> int:
-        return int(answer.json()[name])
-
-    return read
+def list_queues(after: str) -> ClientCall[Page]:
+    """Queues, by name."""
+    return page("/queues", "queues", after)
 
 
-# Messages
+def list_streams(after: str) -> ClientCall[Page]:
+    """Streams, by name."""
+    return page("/streams", "streams", after)
 
 
-def message_json(message: Outgoing) -> dict[str, Any]:
-    """A message as it is sent: its bytes as they are, so that no number or space in it changes on the way."""
-    content_type, data = encode_body(message.body)
-    properties = {"content_type": content_type, **(message.properties or {})}
-    headers = traced(message.headers)
-    told: dict[str, Any] = {
-        "payload_base64": base64.b64encode(data).decode(),
-        "attributes": {ATTRIBUTES.get(name, name): value for name, value in properties.items()},
-        "priority": message.priority or None,
-        "delay_seconds": message.delay,
-        "ttl_seconds": message.ttl,
-        "group_id": message.group,
-        "idempotency_key": message.dedup_id,
-        "headers": encode(headers) if headers else None,
-    }
-    return {name: value for name, value in told.items() if value is not None}
+def given(**options: Any) -> dict[str, Any]:
+    """The options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
-def send(queue: str, message: Outgoing, key: str | None) -> ClientCall[str]:
-    """Send one message."""
-    again = key is not None or message.dedup_id is not None
-    return ClientCall(
-        "POST",
-        path_of("queues", queue, "messages"),
-        lambda answer: str(answer.json()["message_id"]),
-        message_json(message),
-        key,
-        again=again,
+def content_json(
+    body: Any, headers: Mapping[str, Any] | None, properties: Mapping[str, Any] | None, **labels: Any
+) -> dict[str, Any]:
+    """A message or record as it is sent: its bytes as they are, so that no number or space in it changes on the way."""
+    content_type, data = encode_body(body)
+    attributes = {"content_type": content_type, **(properties or {})}
+    return given(
+        payload_base64=base64.b64encode(data).decode(),
+        attributes={ATTRIBUTES.get(name, name): value for name, value in attributes.items()},
+        headers=encode(headers) if headers else None,
+        **labels,
     )
 
 
-def send_many(queue: str, messages: Iterable[Outgoing], key: str | None) -> ClientCall[list[str | None]]:
-    """Send many messages."""
-    body = {"messages": [message_json(each) for each in messages]}
-    path = path_of("queues", queue, "messages", "batch")
-
-    def read(answer: Answer) -> list[str | None]:
-        return [row.get("message_id") for row in answer.json()["messages"]]
-
-    return ClientCall("POST", path, read, body, key, again=key is not None)
-
-
-def receive(queue: str, count: int, wait_s: float, lease_s: float | None) -> ClientCall[list[Row]]:
-    """Take messages; a lost answer leaves them leased until their time is over."""
-    body: dict[str, Any] = {"max_messages": count, "encoding": "base64"}
-    if wait_s:
-        body["wait_seconds"] = wait_s
-    if lease_s is not None:
-        body["visibility_timeout"] = lease_s
-    return ClientCall("POST", path_of("queues", queue, "dequeue"), _messages, body, wait_s=wait_s)
+def message_json(message: Outgoing) -> dict[str, Any]:
+    """A message as it is sent."""
+    return content_json(
+        message.body,
+        traced(message.headers),
+        message.properties,
+        priority=message.priority or None,
+        delay_seconds=message.delay,
+        ttl_seconds=message.ttl,
+        group_id=message.group,
+        idempotency_key=message.dedup_id,
+    )
 
 
-def _messages(answer: Answer) -> list[Row]:
-    found: list[Row] = answer.json()["messages"]
-    return found
+def send(path: str, message: Outgoing, key: str | None, **options: str) -> ClientCall[Any]:
+    """Send one message; gives its id."""
+    again = key is not None or message.dedup_id is not None
+    return ClientCall("POST", path, field_of("message_id"), {**message_json(message), **options}, key, again=again)
 
 
-def ack(queue: str, message_id: str, receipt: str, ends: datetime | None = None) -> ClientCall[None]:
-    """Done with a message."""
-    path = path_of("queues", queue, "messages", message_id)
-    return ClientCall("DELETE", path, nothing, {"receipt_handle": receipt}, ends=ends)
-
-
-def nack(
-    queue: str, message_id: str, receipt: str, delay_s: float | None, ends: datetime | None = None
+def settle(
+    verb: str, queue: str, message_id: str, receipt: str, ends: datetime | None = None, **options: Any
 ) -> ClientCall[None]:
-    """Give a message back."""
-    body = {"receipt_handle": receipt, **({} if delay_s is None else {"delay_seconds": delay_s})}
-    return ClientCall("POST", path_of("queues", queue, "messages", message_id, "nack"), nothing, body, ends=ends)
-
-
-def reject(queue: str, message_id: str, receipt: str, ends: datetime | None = None) -> ClientCall[None]:
-    """Make a message a dead letter."""
-    path = path_of("queues", queue, "messages", message_id, "reject")
-    return ClientCall("POST", path, nothing, {"receipt_handle": receipt}, ends=ends)
+    """End a lease by `ack`, `nack`, `reject` or `finish`; `ends` is when it ends by itself."""
+    path = path_of("queues", queue, "messages", message_id)
+    body = {"receipt_handle": receipt, **given(**options)}
+    if verb == "ack":
+        return ClientCall("DELETE", path, nothing, body, ends=ends)
+    return ClientCall("POST", f"{path}/{verb}", nothing, body, ends=ends)
 
 
 def extend(queue: str, message_id: str, receipt: str, seconds: float) -> ClientCall[str]:
     """Keep a message longer; gives the time until when."""
-    return ClientCall(
-        "PATCH",
-        path_of("queues", queue, "messages", message_id, "visibility"),
-        lambda answer: str(answer.json()["visible_until"]),
-        {"receipt_handle": receipt, "visibility_timeout": seconds},
-    )
-
-
-def ack_many(queue: str, receipts: list[str]) -> ClientCall[list[Row]]:
-    """Done with many; gives those that were not leased any more."""
-
-    def read(answer: Answer) -> list[Row]:
-        found: list[Row] = answer.json()["failed"]
-        return found
-
-    return ClientCall("POST", path_of("queues", queue, "acknowledge"), read, {"receipt_handles": receipts})
-
-
-def is_processed(queue: str, message_id: str, worker: str) -> ClientCall[bool]:
-    """Whether a worker has handled a message."""
-    path = f"{path_of('queues', queue, 'processed', message_id)}?{urlencode({'worker': worker})}"
-    return ClientCall("GET", path, lambda answer: bool(answer.json()["processed"]))
-
-
-def finish(queue: str, message_id: str, receipt: str, worker: str, ends: datetime | None = None) -> ClientCall[None]:
-    """Done with a message, and remember that."""
-    body = {"receipt_handle": receipt, "worker": worker}
-    return ClientCall("POST", path_of("queues", queue, "messages", message_id, "finish"), nothing, body, ends=ends)
-
-
-# Queues
-
-
-def declare(
-    name: str, durable: bool, arguments: Mapping[str, Any] | None, options: Mapping[str, Any]
-) -> ClientCall[Row]:
-    """Make a queue as the embedded broker would: without what REST gives by default."""
-    body = {"durable": durable, "arguments": encode(arguments or {}), **options}
-    return ClientCall("PUT", f"{path_of('queues', name)}?defaults=none", row_of, body)
-
-
-def describe(name: str) -> ClientCall[Row]:
-    """Look at a queue."""
-    return ClientCall("GET", path_of("queues", name), row_of)
-
-
-def list_queues(after: str) -> ClientCall[Page]:
-    """One page of queues, and where the next one begins."""
-    return ClientCall("GET", f"/queues?{urlencode({'after': after, 'limit': 1000})}", page_of("queues"))
-
-
-def stats(queue: str) -> ClientCall[QueueStats]:
-    """The figures of a queue."""
-
-    def read(answer: Answer) -> QueueStats:
-        found = {**answer.json(), "name": queue}
-        for name in ("depth_by_priority", "published_by_priority"):  # a server before 0.2 has only the first
-            found[name] = {int(priority): count for priority, count in found.get(name, {}).items()}
-        return QueueStats(**{each.name: found[each.name] for each in fields(QueueStats)})
-
-    return ClientCall("GET", path_of("queues", queue, "stats"), read)
-
-
-def browse(queue: str, limit: int, state: str, conditions: Mapping[str, Any]) -> ClientCall[list[Row]]:
-    """Look at messages."""
-    query = {"limit": limit, "state": state, "encoding": "base64", **conditions_json(conditions)}
-    if "headers" in query:
-        query["headers"] = json.dumps(query["headers"])
-    return ClientCall("GET", f"{path_of('queues', queue, 'messages')}?{urlencode(query)}", _messages)
-
-
-def cancel(queue: str, message_id: str) -> ClientCall[None]:
-    """Remove a scheduled message."""
-    return ClientCall("DELETE", path_of("queues", queue, "scheduled", message_id), nothing)
-
-
-def purge(queue: str) -> ClientCall[int]:
-    """Remove what is ready."""
-    return ClientCall("POST", path_of("queues", queue, "purge"), _whole("purged"))
-
-
-def pause(queue: str, paused: bool) -> ClientCall[None]:
-    """Hand nothing out, or do so again."""
-    return ClientCall("POST", path_of("queues", queue, "pause" if paused else "resume"), nothing)
-
-
-def delete(queue: str, if_unused: bool, if_empty: bool) -> ClientCall[int]:
-    """Delete a queue."""
-    query = urlencode({"if_unused": str(if_unused).lower(), "if_empty": str(if_empty).lower()})
-    return ClientCall("DELETE", f"{path_of('queues', queue)}?{query}", _whole("deleted"))
-
-
-def redrive(
-    queue: str, to: str | None, limit: int | None, rate: float | None, dry_run: bool, conditions: Mapping[str, Any]
-) -> ClientCall[RedriveResult]:
-    """Move messages; never repeated by itself, because it would count less the second time."""
-    told = {"to": to, "limit": limit, "rate_per_second": rate, "dry_run": dry_run or None}
-    body: dict[str, Any] = {name: value for name, value in told.items() if value is not None}
-    if conditions:
-        body["filter"] = conditions_json(conditions)
-    wait_s = 0 if rate is None or limit is None else limit / rate
-    path = path_of("queues", queue, "redrive")
-    return ClientCall("POST", path, lambda answer: RedriveResult(**answer.json()), body, wait_s=wait_s, again=False)
-
-
-def discard(queue: str, limit: int | None, dry_run: bool, conditions: Mapping[str, Any]) -> ClientCall[int]:
-    """Remove messages; never repeated by itself, because it would count less the second time."""
-    told = {"limit": limit, "dry_run": dry_run or None, "filter": conditions_json(conditions)}
-    body = {name: value for name, value in told.items() if value is not None}
-    return ClientCall("POST", path_of("queues", queue, "discard"), _whole("matched"), body, again=False)
+    path = path_of("queues", queue, "messages", message_id, "visibility")
+    body = {"receipt_handle": receipt, "visibility_timeout": seconds}
+    return ClientCall("PATCH", path, field_of("visible_until"), body)
 
 
 def conditions_json(conditions: Mapping[str, Any]) -> dict[str, Any]:
     """Conditions with times as numbers."""
-    return {
-        name: value.timestamp() if isinstance(value, datetime) else value
-        for name, value in conditions.items()
-        if value is not None
-    }
-
-
-# Exchanges
-
-
-def declare_exchange(name: str, options: Mapping[str, Any]) -> ClientCall[None]:
-    """Make an exchange."""
-    body = {**options, "arguments": encode(options.get("arguments") or {})}
-    return ClientCall("PUT", path_of("exchanges", name), nothing, body)
-
-
-def describe_exchange(name: str) -> ClientCall[Row]:
-    """Look at an exchange."""
-    return ClientCall("GET", path_of("exchanges", name), row_of)
-
-
-def publish(exchange: str, routing_key: str, message: Outgoing, key: str | None) -> ClientCall[str | None]:
-    """Publish a message."""
-    body = {**message_json(message), "routing_key": routing_key}
-    path = path_of("exchanges", exchange, "messages")
-    again = key is not None or message.dedup_id is not None
-    return ClientCall("POST", path, lambda answer: answer.json()["message_id"], body, key, again=again)
-
-
-def bind(
-    exchange: str, destination: str, kind: str, key: str, arguments: Mapping[str, Any] | None, bound: bool
-) -> ClientCall[None]:
-    """Bind, or remove a binding."""
-    body = {
-        "destination": destination,
-        "destination_type": kind,
-        "routing_key": key,
-        "arguments": encode(arguments or {}),
-    }
-    return ClientCall("POST" if bound else "DELETE", path_of("exchanges", exchange, "bindings"), nothing, body)
-
-
-def delete_exchange(name: str, if_unused: bool) -> ClientCall[None]:
-    """Delete an exchange."""
-    query = urlencode({"if_unused": str(if_unused).lower()})
-    return ClientCall("DELETE", f"{path_of('exchanges', name)}?{query}", nothing)
-
-
-def decoded_arguments(row: Row) -> dict[str, Any]:
-    """The arguments of a queue that was looked at."""
-    found: dict[str, Any] = decode(row["arguments"])
-    return found
+    return given(
+        **{name: value.timestamp() if isinstance(value, datetime) else value for name, value in conditions.items()}
+    )

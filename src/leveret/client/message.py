@@ -137,13 +137,14 @@ class MessageVerbs(RemotePeeked):
     @verb
     async def ack(self) -> None:
         """Done: it is not delivered again."""
-        await self._ask(calls.ack(self.source.name, self.id, self.receipt, self.visible_until))
+        await self._ask(calls.settle("ack", self.source.name, self.id, self.receipt, self.visible_until))
         self.visible_until = None
 
     @verb
     async def nack(self, delay: float | None = None) -> None:
         """Give it back, to come again after `delay` seconds or the backoff of its queue."""
-        await self._ask(calls.nack(self.source.name, self.id, self.receipt, delay, self.visible_until))
+        ends = self.visible_until
+        await self._ask(calls.settle("nack", self.source.name, self.id, self.receipt, ends, delay_seconds=delay))
         self.visible_until = None
 
     @verb
@@ -155,7 +156,7 @@ class MessageVerbs(RemotePeeked):
     @verb
     async def reject(self) -> None:
         """Never again: it becomes a dead letter."""
-        await self._ask(calls.reject(self.source.name, self.id, self.receipt, self.visible_until))
+        await self._ask(calls.settle("reject", self.source.name, self.id, self.receipt, self.visible_until))
         self.visible_until = None
 
 

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from dataclasses import fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from urllib.parse import urlencode
 
 from leveret.client import calls
-from leveret.client.calls import ANY_ID, Row
+from leveret.client.calls import (
+    ANY_ID,
+    ClientCall,
+    Row,
+    conditions_json,
+    field_of,
+    given,
+    message_json,
+    nothing,
+    path_of,
+    row_of,
+)
 from leveret.client.message import AsyncRemoteMessage, MessageVerbs, RemoteMessage, RemotePeeked, time_of
 from leveret.client.session import HasSession, Remote
 from leveret.clock import Clock
 from leveret.core.errors import BrokerClosed, InvalidReceipt, MessageNotFound, Unreachable
+from leveret.core.jsonable import decode
 from leveret.core.names import PROCESSED_SUFFIX
 from leveret.embedded.outgoing import Outgoing
 from leveret.embedded.processed import WINDOW_S
@@ -34,11 +49,13 @@ WORKER_REST_MS = 1_000  # after a server was not there
 
 M = TypeVar("M", bound=MessageVerbs)
 _log = logging.getLogger("leveret.client")
+_rows = field_of("messages")
 
 
 class QueueVerbs(Remote, Generic[M]):
     """What both clients do with a queue."""
 
+    _kind = "queues"
     _message: Callable[[Any, Row], M]
 
     def __init__(self, broker: HasSession, name: str, row: Row | None = None) -> None:
@@ -48,7 +65,7 @@ class QueueVerbs(Remote, Generic[M]):
     async def _known(self) -> Row:
         """What the server says about it; asked for once."""
         if self._row is None:
-            self._row = await self._ask(calls.describe(self.name))
+            self._row = await self._ask(ClientCall("GET", self._path(), row_of))
         return self._row
 
     @attribute
@@ -59,7 +76,8 @@ class QueueVerbs(Remote, Generic[M]):
     @attribute
     async def arguments(self) -> dict[str, Any]:
         """What it was declared with, as AMQP clients know it."""
-        return calls.decoded_arguments(await self._known())
+        found: dict[str, Any] = decode((await self._known())["arguments"])
+        return found
 
     @attribute
     async def display_name(self) -> str | None:
@@ -82,7 +100,9 @@ class QueueVerbs(Remote, Generic[M]):
     @verb
     async def send(self, /, body: Any, **options: Any) -> str:
         """Put a message into the queue; give its id once it is durable. Options: those of leveret.Queue.send."""
-        return await self._ask(calls.send(self.name, Outgoing(body, **options), self.broker.session.new_key()))
+        message, key = Outgoing(body, **options), self.broker.session.new_key()
+        sent: str = await self._ask(calls.send(self._path("messages"), message, key))
+        return sent
 
     @verb
     async def send_many(self, /, bodies: Iterable[Any], **options: Any) -> list[str | None]:
@@ -90,7 +110,9 @@ class QueueVerbs(Remote, Generic[M]):
         messages = [body if isinstance(body, Outgoing) else Outgoing(body, **options) for body in bodies]
         sent: list[str | None] = []
         for batch in batches(messages, SEND_MAX):
-            sent += await self._ask(calls.send_many(self.name, batch, self.broker.session.new_key()))
+            body, key = {"messages": [message_json(each) for each in batch]}, self.broker.session.new_key()
+            call = ClientCall("POST", self._path("messages", "batch"), _rows, body, key, again=key is not None)
+            sent += [row.get("message_id") for row in await self._ask(call)]
         return sent
 
     # Receiving
@@ -111,7 +133,14 @@ class QueueVerbs(Remote, Generic[M]):
         return found
 
     async def _receive(self, count: int, wait_s: float, lease_s: float | None) -> list[M]:
-        rows = await self._ask(calls.receive(self.name, min(count, RECEIVE_MAX), wait_s, lease_s))
+        """Take messages; a lost answer leaves them leased until their time is over."""
+        body = given(
+            max_messages=min(count, RECEIVE_MAX),
+            encoding="base64",
+            wait_seconds=wait_s or None,
+            visibility_timeout=lease_s,
+        )
+        rows = await self._ask(ClientCall("POST", self._path("dequeue"), _rows, body, wait_s=wait_s))
         return [self._message(self, row) for row in rows]
 
     async def _messages(self) -> AsyncGenerator[M, None]:
@@ -128,12 +157,12 @@ class QueueVerbs(Remote, Generic[M]):
     @verb
     async def ack(self, receipt: str) -> None:
         """Done with the message of a receipt."""
-        await self._ask(calls.ack(self.name, ANY_ID, receipt))
+        await self._ask(calls.settle("ack", self.name, ANY_ID, receipt))
 
     @verb
     async def nack(self, receipt: str, delay: float | None = None) -> None:
         """Give the message of a receipt back, for after `delay` seconds or the backoff of the queue."""
-        await self._ask(calls.nack(self.name, ANY_ID, receipt, delay))
+        await self._ask(calls.settle("nack", self.name, ANY_ID, receipt, delay_seconds=delay))
 
     @verb
     async def extend(self, receipt: str, seconds: float) -> None:
@@ -143,7 +172,7 @@ class QueueVerbs(Remote, Generic[M]):
     @verb
     async def reject(self, receipt: str) -> None:
         """Make the message of a receipt a dead letter."""
-        await self._ask(calls.reject(self.name, ANY_ID, receipt))
+        await self._ask(calls.settle("reject", self.name, ANY_ID, receipt))
 
     @verb
     async def ack_many(self, messages: Iterable[M]) -> None:
@@ -154,7 +183,8 @@ class QueueVerbs(Remote, Generic[M]):
                 raise InvalidReceipt(f"message {each.id} is not of queue '{self.name}': acknowledge it there")
         late = 0
         for some in batches(batch, ACK_MAX):
-            late += len(await self._ask(calls.ack_many(self.name, [each.receipt for each in some])))
+            body = {"receipt_handles": [each.receipt for each in some]}
+            late += len(await self._ask(ClientCall("POST", self._path("acknowledge"), field_of("failed"), body)))
         if late:
             raise InvalidReceipt(
                 f"{late} of {len(batch)} messages of queue '{self.name}' were not leased any more, the others are "
@@ -166,7 +196,10 @@ class QueueVerbs(Remote, Generic[M]):
     @verb
     async def stats(self) -> QueueStats:
         """Its figures."""
-        return await self._ask(calls.stats(self.name))
+        found = {**await self._ask(ClientCall("GET", self._path("stats"), row_of)), "name": self.name}
+        for name in ("depth_by_priority", "published_by_priority"):  # a server before 0.2 has only the first
+            found[name] = {int(priority): count for priority, count in found.get(name, {}).items()}
+        return QueueStats(**{each.name: found[each.name] for each in fields(QueueStats)})
 
     @verb
     async def browse(self, /, limit: int = 100, *, state: str = "ready", **conditions: Any) -> list[RemotePeeked]:
@@ -179,13 +212,17 @@ class QueueVerbs(Remote, Generic[M]):
         return await self._browse(limit, "scheduled", {})
 
     async def _browse(self, limit: int, state: str, conditions: dict[str, Any]) -> list[RemotePeeked]:
-        return [RemotePeeked(row) for row in await self._ask(calls.browse(self.name, limit, state, conditions))]
+        query = {"limit": limit, "state": state, "encoding": "base64", **conditions_json(conditions)}
+        if "headers" in query:
+            query["headers"] = json.dumps(query["headers"])
+        rows = await self._ask(ClientCall("GET", f"{self._path('messages')}?{urlencode(query)}", _rows))
+        return [RemotePeeked(row) for row in rows]
 
     @verb
     async def cancel(self, message_id: str) -> bool:
         """Remove a message that is scheduled for later; False when it is not."""
         try:
-            await self._ask(calls.cancel(self.name, message_id))
+            await self._ask(ClientCall("DELETE", self._path("scheduled", message_id), nothing))
         except MessageNotFound:
             return False
         return True
@@ -193,22 +230,23 @@ class QueueVerbs(Remote, Generic[M]):
     @verb
     async def purge(self) -> int:
         """Remove everything that is ready; give the number of messages."""
-        return await self._ask(calls.purge(self.name))
+        return int(await self._ask(ClientCall("POST", self._path("purge"), field_of("purged"))))
 
     @verb
     async def pause(self) -> None:
         """Hand nothing out until resume(); sending goes on."""
-        await self._ask(calls.pause(self.name, True))
+        await self._ask(ClientCall("POST", self._path("pause"), nothing))
 
     @verb
     async def resume(self) -> None:
         """Hand messages out again."""
-        await self._ask(calls.pause(self.name, False))
+        await self._ask(ClientCall("POST", self._path("resume"), nothing))
 
     @verb
     async def delete(self, *, if_unused: bool = False, if_empty: bool = False) -> int:
         """Delete the queue with everything in it; give the number of messages that were ready."""
-        return await self._ask(calls.delete(self.name, if_unused, if_empty))
+        query = urlencode({"if_unused": str(if_unused).lower(), "if_empty": str(if_empty).lower()})
+        return int(await self._ask(ClientCall("DELETE", f"{self._path()}?{query}", field_of("deleted"))))
 
     @verb
     async def redrive(
@@ -222,13 +260,24 @@ class QueueVerbs(Remote, Generic[M]):
         **conditions: Any,
     ) -> RedriveResult:
         """Move messages to another queue, by default each to the one where it died first."""
-        target = to.name if isinstance(to, QueueVerbs) else to
-        return await self._ask(calls.redrive(self.name, target, limit, rate, dry_run, conditions))
+        body = given(
+            to=to.name if isinstance(to, QueueVerbs) else to,
+            limit=limit,
+            rate_per_second=rate,
+            dry_run=dry_run or None,
+            filter=conditions_json(conditions) or None,
+        )
+        wait_s = 0 if rate is None or limit is None else limit / rate
+        # Never repeated by itself, because it would count less the second time.
+        call = ClientCall("POST", self._path("redrive"), row_of, body, wait_s=wait_s, again=False)
+        return RedriveResult(**await self._ask(call))
 
     @verb
     async def discard(self, /, *, limit: int | None = None, dry_run: bool = False, **conditions: Any) -> int:
         """Remove the ready messages that meet conditions; give their number. A dry run only counts."""
-        return await self._ask(calls.discard(self.name, limit, dry_run, conditions))
+        body = given(limit=limit, dry_run=dry_run or None, filter=conditions_json(conditions))
+        # As redrive.
+        return int(await self._ask(ClientCall("POST", self._path("discard"), field_of("matched"), body, again=False)))
 
 
 class RemoteQueue(QueueVerbs[RemoteMessage], Threaded):
@@ -302,12 +351,13 @@ class RemoteProcessed:
 
     def has(self, message: RemoteMessage) -> bool:
         """Whether a message was handled before."""
-        return self._source.broker.run(calls.is_processed(self._source.name, message.id, self._name))
+        path = f"{path_of('queues', self._source.name, 'processed', message.id)}?{urlencode({'worker': self._name})}"
+        return bool(self._source.broker.run(ClientCall("GET", path, field_of("processed"))))
 
     def finish(self, message: RemoteMessage) -> None:
         """Remember a handled message and acknowledge it, by one frame of the journal."""
-        call = calls.finish(self._source.name, message.id, message.receipt, self._name, message.visible_until)
-        self._source.broker.run(call)
+        names, ends = (self._source.name, message.id, message.receipt), message.visible_until
+        self._source.broker.run(calls.settle("finish", *names, ends, worker=self._name))
 
 
 def batches(whole: list[Any], size: int) -> Iterator[list[Any]]:

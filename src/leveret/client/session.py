@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import Any, Protocol, TypedDict, TypeVar, Unpack
 
-from leveret.client.calls import ClientCall, Page, Row
+from leveret.client.calls import ClientCall, Page, Row, path_of
 from leveret.client.network import AnswerLost, Network
 from leveret.client.pool import Pool
 from leveret.client.retry import REQUEST_S, RETRIES, Again, RetryAttempts
@@ -99,10 +99,16 @@ class HasSession(Protocol):
 class Remote:
     """What a client knows by its name: a queue, an exchange, a stream."""
 
+    _kind: str
+    """The first part of its path."""
+
     def __init__(self, broker: HasSession, name: str) -> None:
         self.broker = broker
         self.name = name
         self._ask = broker.session.ask
+
+    def _path(self, *parts: str) -> str:
+        return path_of(self._kind, self.name, *parts)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable
+from dataclasses import fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from urllib.parse import urlencode
 
-from leveret.client import stream_calls as calls
-from leveret.client.calls import Row
+from leveret.client.calls import ClientCall, Row, content_json, field_of, nothing, page, path_of, row_of
 from leveret.client.group import AsyncRemoteGroup, GroupVerbs, RemoteGroup
 from leveret.client.message import RemoteRecord
 from leveret.client.queue import SEND_MAX, WAIT_S_MAX, batches, waits
@@ -15,7 +16,7 @@ from leveret.client.session import HasSession, Remote
 from leveret.core.errors import BrokerClosed
 from leveret.embedded.reading import READ_BYTES, READ_RECORDS
 from leveret.embedded.records import Place
-from leveret.embedded.stream import Appended, StreamStats
+from leveret.embedded.stream import Appended, PartitionStats, StreamStats
 from leveret.embedded.verbs import (
     Asynchronous,
     AsynchronousBlock,
@@ -26,9 +27,34 @@ from leveret.embedded.verbs import (
     iteration,
     verb,
 )
+from leveret.http_client import Answer
 
 if TYPE_CHECKING:
     from leveret.client.broker import AsyncRemoteBroker, RemoteBroker
+
+
+class FetchedRecords(NamedTuple):
+    """Records of one partition, and the offset to go on at."""
+
+    records: list[RemoteRecord]
+    next_offset: int
+
+
+def _read(path: str, partition: int, place: Place, wait_s: float, **options: Any) -> ClientCall[FetchedRecords]:
+    """Read a partition."""
+    query: dict[str, Any] = {"partition": partition, "encoding": "base64", **options}
+    if isinstance(place, datetime):
+        query["timestamp"] = max(0.0, place.timestamp())
+    else:
+        query["offset"] = place
+    if wait_s:
+        query["wait_seconds"] = wait_s
+
+    def read(answer: Answer) -> FetchedRecords:
+        found = answer.json()
+        return FetchedRecords([RemoteRecord(row) for row in found["records"]], found["next_offset"])
+
+    return ClientCall("GET", f"{path}?{urlencode(query)}", read, wait_s=wait_s)
 
 
 class ReaderVerbs(Closable):
@@ -45,7 +71,7 @@ class ReaderVerbs(Closable):
         self.partition = partition
         self.offset = place if isinstance(place, int) else 0
         """Of the next record that it gives, or an earlier one."""
-        self._stream = stream.name
+        self._path = path_of("streams", stream.name, "records")
         self._ask = stream.broker.session.ask
         self._place: Place = place
         self._options: dict[str, str] = {}
@@ -73,9 +99,9 @@ class ReaderVerbs(Closable):
         found = await self._fetch(1, 1, 0)
         self._place = self.offset = found.records[0].offset if found.records else found.next_offset
 
-    async def _fetch(self, max_records: int, max_bytes: int, wait_s: float) -> calls.FetchedRecords:
+    async def _fetch(self, max_records: int, max_bytes: int, wait_s: float) -> FetchedRecords:
         limits = {"max_records": max_records, "max_bytes": max_bytes}
-        return await self._ask(calls.read(self._stream, self.partition, self._place, wait_s, **limits, **self._options))
+        return await self._ask(_read(self._path, self.partition, self._place, wait_s, **limits, **self._options))
 
 
 class RemoteReader(ReaderVerbs, ThreadedBlock):
@@ -93,6 +119,7 @@ G = TypeVar("G", bound=GroupVerbs)
 class StreamVerbs(Remote, Generic[R, G]):
     """What both clients do with a stream."""
 
+    _kind = "streams"
     _reader: Callable[..., R]
     _group: Callable[[Any, str, str], G]
 
@@ -104,7 +131,7 @@ class StreamVerbs(Remote, Generic[R, G]):
     async def partitions(self) -> int:
         """How many partitions it has; asked for once."""
         if self._row is None:
-            self._row = await self._ask(calls.describe(self.name))
+            self._row = await self._ask(ClientCall("GET", self._path(), row_of))
         return int(self._row["partitions"])
 
     # Sending
@@ -115,15 +142,22 @@ class StreamVerbs(Remote, Generic[R, G]):
 
         A request whose answer is lost is repeated only if a producer numbers its records; otherwise it is Unreachable.
         """
-        return (await self._ask(calls.append(self.name, calls.numbered([body], options))))[0]
+        return (await self._append(_numbered([body], options)))[0]
 
     @verb
     async def send_many(self, /, bodies: Iterable[Any], **options: Any) -> list[Appended]:
         """Append many records with the same options, each thousand in one commit; say where they are."""
         sent: list[Appended] = []
-        for batch in batches(calls.numbered(bodies, options), SEND_MAX):
-            sent += await self._ask(calls.append(self.name, batch))
+        for batch in batches(_numbered(bodies, options), SEND_MAX):
+            sent += await self._append(batch)
         return sent
+
+    async def _append(self, records: list[Row]) -> list[Appended]:
+        """Append records; repeated only if they are numbered, since others would be there twice."""
+        again = all("producer" in record for record in records)
+        path = self._path("records", "batch")
+        rows = await self._ask(ClientCall("POST", path, field_of("records"), {"records": records}, again=again))
+        return [Appended(row["partition"], row["offset"]) for row in rows]
 
     # Reading
 
@@ -168,42 +202,58 @@ class StreamVerbs(Remote, Generic[R, G]):
     @verb
     async def earliest(self, partition: int = 0) -> int:
         """The offset of the oldest record; of the next one when there is none."""
-        return (await self._ask(calls.stats(self.name))).partitions[partition].first_offset
+        return (await self._stats()).partitions[partition].first_offset
 
     @verb
     async def latest(self, partition: int = 0) -> int:
         """The offset of the record that comes next."""
-        return (await self._ask(calls.stats(self.name))).partitions[partition].next_offset
+        return (await self._stats()).partitions[partition].next_offset
 
     @verb
     async def at(self, partition: int, when: datetime) -> int:
         """The offset of the first record of a time or later."""
-        found = await self._ask(calls.read(self.name, partition, when, 0, max_records=1))
+        found = await self._ask(_read(self._path("records"), partition, when, 0, max_records=1))
         return found.records[0].offset if found.records else found.next_offset
 
     @verb
     async def stats(self) -> StreamStats:
         """Its figures."""
-        return await self._ask(calls.stats(self.name))
+        return await self._stats()
+
+    async def _stats(self) -> StreamStats:
+        row = await self._ask(ClientCall("GET", self._path(), row_of))
+        partitions = tuple(PartitionStats(**each) for each in row["partition_stats"])
+        known = {each.name: row[each.name] for each in fields(StreamStats) if each.name != "partitions"}
+        return StreamStats(**known, partitions=partitions)
 
     # Groups, and the end
 
     @verb
     async def group(self, name: str) -> G:
         """The consumer group of that name, made if need be: readers that share the partitions among them."""
-        await self._ask(calls.declare_group(self.name, name))
+        await self._ask(ClientCall("PUT", self._path("groups", name), nothing))
         return self._group(self.broker, self.name, name)
 
     @verb
     async def groups(self) -> list[G]:
         """Every group that reads this stream, by name."""
-        rows = [row async for row in self.broker.session.rows(lambda after: calls.list_groups(self.name, after))]
-        return [self._group(self.broker, self.name, row["name"]) for row in rows]
+        rows = self.broker.session.rows(lambda after: page(self._path("groups"), "groups", after, 100))
+        return [self._group(self.broker, self.name, row["name"]) async for row in rows]
 
     @verb
     async def delete(self) -> int:
         """Delete the stream with everything in it, and its groups; give the number of records."""
-        return await self._ask(calls.delete(self.name))
+        return int(await self._ask(ClientCall("DELETE", self._path(), field_of("deleted"))))
+
+
+def _numbered(bodies: Iterable[Any], options: dict[str, Any]) -> list[Row]:
+    """Records with the same options; a `sequence` counts on from record to record."""
+    shared = {"headers": None, "properties": None, **options}
+    first = shared.pop("sequence", None)
+    return [
+        content_json(body, **shared, sequence=None if first is None else first + place)
+        for place, body in enumerate(bodies)
+    ]
 
 
 class RemoteStream(StreamVerbs[RemoteReader, RemoteGroup], Threaded):
