@@ -9,9 +9,8 @@ from contextlib import closing
 import pytest
 
 import leveret
-from leveret.client import claims
-from leveret.client.claims import LocalClaims, ProcessingMark, RedisClaims
-from leveret.client.once import Work
+from leveret.client import once as once_module
+from leveret.client.once import LocalClaims, ProcessingMark, RedisClaims, Work
 from tests.redis_process import RedisProcess
 from tests.waiting import PATIENCE_S
 
@@ -25,7 +24,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisProc
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for Redis as long as tests do."""
-    monkeypatch.setattr(claims, "TIMEOUT_S", PATIENCE_S)
+    monkeypatch.setattr(once_module, "TIMEOUT_S", PATIENCE_S)
 
 
 @pytest.fixture(params=["memory", "redis"])

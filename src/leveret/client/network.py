@@ -10,7 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from leveret.client.servers import Address
 from leveret.core.errors import Unreachable
@@ -47,47 +47,6 @@ class AnswerTimeouts(NamedTuple):
     lives: Callable[[Address], Awaitable[bool]]
 
 
-class Connection(Protocol):
-    """A connection to a server, for one request at a time."""
-
-    @property
-    def address(self) -> Address:
-        """The server."""
-
-    @property
-    def fresh(self) -> bool:
-        """Whether the server has not closed it meanwhile."""
-
-    @property
-    def reusable(self) -> bool:
-        """Whether another request may be sent."""
-
-    async def ask(self, request: bytes, patience: AnswerTimeouts) -> Answer:
-        """Send a request and wait for the answer."""
-
-    def stop(self) -> None:
-        """Let the one that waits for an answer know that none comes."""
-
-    def abort(self) -> None:
-        """Close it at once."""
-
-    async def close(self) -> None:
-        """Close it."""
-
-
-class Network(Protocol):
-    """Where connections come from."""
-
-    async def connect(self, address: Address, connect_s: float) -> Connection:
-        """Connect within so many seconds."""
-
-    async def rest(self, seconds: float) -> None:
-        """Do nothing for a while, or until it is closed."""
-
-    def close(self) -> None:
-        """End every rest."""
-
-
 class ThreadConnection:
     """A connection that one thread uses at a time."""
 
@@ -109,15 +68,18 @@ class ThreadConnection:
 
     @property
     def fresh(self) -> bool:
+        """Whether the server has not closed it meanwhile."""
         poll = select.poll()  # select() has a limit on the number of a file
         poll.register(self._socket, select.POLLIN)
         return not poll.poll(0)
 
     @property
     def reusable(self) -> bool:
+        """Whether another request may be sent."""
         return self._reader.keep_alive
 
     async def ask(self, request: bytes, patience: AnswerTimeouts) -> Answer:
+        """Send a request and wait for the answer."""
         rest = memoryview(request)
         try:
             while rest:
@@ -148,10 +110,12 @@ class ThreadConnection:
                 silent_s *= 2
 
     def stop(self) -> None:
+        """Let the thread that waits for an answer know that none comes."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def abort(self) -> None:
+        """Close it at once."""
         self._socket.close()
 
     async def close(self) -> None:
@@ -170,6 +134,7 @@ class ThreadNetwork:
         return ThreadConnection(address, connect_s)
 
     async def rest(self, seconds: float) -> None:
+        """Do nothing for a while, or until it is closed."""
         self._closed.wait(seconds)
 
     def close(self) -> None:
@@ -230,6 +195,10 @@ class TaskNetwork:
 
     def close(self) -> None:
         self._closed.set()
+
+
+Connection = ThreadConnection | TaskConnection
+Network = ThreadNetwork | TaskNetwork
 
 
 def _reason(error: OSError) -> str:

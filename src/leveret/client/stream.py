@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -24,7 +24,7 @@ from leveret.embedded.verbs import (
     Threaded,
     ThreadedBlock,
     attribute,
-    iteration,
+    drain,
     verb,
 )
 from leveret.http_client import Answer
@@ -184,11 +184,9 @@ class StreamVerbs(Remote, Generic[R, G]):
         """Records from a place on; when there is none yet, wait up to `wait` seconds for the first."""
         return await self._reader(self, partition, offset).next_records(max_records, max_bytes, wait)
 
-    @iteration
-    async def iterate(
-        self, /, partition: int = 0, offset: Place = "next", **filters: Any
+    async def _iterate(
+        self, partition: int, offset: Place, filters: dict[str, Any]
     ) -> AsyncGenerator[RemoteRecord, None]:
-        """Record after record, for as long as the client is open."""
         reader = await self._reader_at(partition, offset, filters)
         try:
             while True:
@@ -263,6 +261,10 @@ class RemoteStream(StreamVerbs[RemoteReader, RemoteGroup], Threaded):
     _reader = RemoteReader
     _group = RemoteGroup
 
+    def iterate(self, partition: int = 0, offset: Place = "next", **filters: Any) -> Iterator[RemoteRecord]:
+        """Record after record, for as long as the client is open."""
+        return drain(self._iterate(partition, offset, filters))
+
 
 class AsyncRemoteStream(StreamVerbs[AsyncRemoteReader, AsyncRemoteGroup], Asynchronous):
     """The same for asyncio; what are attributes there are verbs here."""
@@ -270,3 +272,7 @@ class AsyncRemoteStream(StreamVerbs[AsyncRemoteReader, AsyncRemoteGroup], Asynch
     broker: AsyncRemoteBroker
     _reader = AsyncRemoteReader
     _group = AsyncRemoteGroup
+
+    def iterate(self, partition: int = 0, offset: Place = "next", **filters: Any) -> AsyncIterator[RemoteRecord]:
+        """Record after record, for as long as the client is open."""
+        return self._iterate(partition, offset, filters)

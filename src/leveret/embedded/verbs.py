@@ -138,28 +138,6 @@ class verb(Generic[P, T]):
         return function if client is None else MethodType(function, client)
 
 
-class iteration(Generic[P, T]):
-    """A method that gives an iterator: for `for`, or for `async for`."""
-
-    def __init__(self, items: Callable[Concatenate[Any, P], AsyncGenerator[T, None]]) -> None:
-        @wraps(items)
-        def blocking(client: Any, /, *args: P.args, **options: P.kwargs) -> Generator[T, None, None]:
-            return drain(items(client, *args, **options))
-
-        self._items, self._blocking = items, blocking
-        self.__doc__ = items.__doc__
-
-    @overload
-    def __get__(self, client: None, kind: type) -> Callable[Concatenate[Any, P], Any]: ...
-    @overload
-    def __get__(self, client: Threaded, kind: type) -> Callable[P, Generator[T, None, None]]: ...
-    @overload
-    def __get__(self, client: Asynchronous, kind: type) -> Callable[P, AsyncGenerator[T, None]]: ...
-    def __get__(self, client: Any, kind: type) -> Any:
-        function = self._blocking if issubclass(kind, Threaded) else self._items
-        return function if client is None else MethodType(function, client)
-
-
 class attribute(Generic[T]):
     """What may have to be asked for: an attribute in the client for threads, a verb in the client for asyncio."""
 
