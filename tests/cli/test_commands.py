@@ -173,8 +173,13 @@ def test_every_action_works_and_prints_json(leveret: Leveret, data: Path, capsys
     assert listed(data, "users.list") == []
 
 
+KINDS = ("parameters", "global-parameters")
+"""What only tools for RabbitMQ set."""
+
+
 def test_every_verb_has_a_command() -> None:
     others = {"status", "definitions.import", "definitions.export", "cluster.examine"}
+    others |= {"users.put", *(f"{kind}.{verb}" for kind in KINDS for verb in ("list", "set", "clear"))}
     others |= {f"cluster.{word.name}" for word in cluster.WORDS} | {"audit.list", "audit.heads"}
     assert actions.ACTIONS.keys() | others == set(handled())
 

@@ -77,17 +77,8 @@ class ManagedNode(WebNode):
         verbs.serve(ground)
         self.ground = ground
         proxies = self.proxies.server
-        alone = make_admin_context(
-            options,
-            self.edges.async_broker,
-            ground,
-            self.alerts,
-            proxies,
-            {},
-            TlsFiles(None, runtime.clock),
-            self.audit,
-            name,
-        )
+        files = TlsFiles(None, runtime.clock)
+        alone = make_admin_context(options, self.edges.async_broker, ground, proxies, {}, files, name)
         self.context: AdminContext = self.edges.management.join(self.node, alone, self.operator)
         self.web.manage(self.context)
         self.web.operate(RemoteControl(self.decided, ground, self.audit))

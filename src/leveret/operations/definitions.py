@@ -11,11 +11,9 @@ from leveret.core.catalog import Kind
 from leveret.core.errors import InvalidArgument, LeveretError, NotSupported, PreconditionFailed, QueueNotFound
 from leveret.core.jsonable import decode_table, encode
 from leveret.core.names import RESERVED_PREFIX
-from leveret.core.parameters import all_parameters
-from leveret.core.parameters import put_parameter as put_parameter_value
 from leveret.core.policy import Policy
 from leveret.core.topology import Vhost
-from leveret.operations import vhosts
+from leveret.operations import policies, vhosts
 from leveret.operations.alerts import book_of
 from leveret.operations.context import OperationContext
 from leveret.operations.operation import ADMINISTERED, changes, looks
@@ -24,11 +22,10 @@ from leveret.security.users import TAGS, User, tag_set
 
 OBJECTS_MAX = 10_000  # in one answer: the server does nothing else meanwhile
 DETAILS = ("vhost", "name", "tags", "attributes", "created_s", "modified_s")
-UNDEFINED = "undefined"  # RabbitMQ's word for a vhost without a default queue type
 
 T = TypeVar("T")
 Row = Mapping[str, Any]
-Rows = Iterator[dict[str, Any]]
+Rows = Iterable[dict[str, Any]]
 
 # Exports
 
@@ -56,28 +53,6 @@ def export_permissions(context: OperationContext) -> Rows:
 def export_topic_permissions(context: OperationContext) -> Rows:
     """Permissions on keys."""
     return (row.to_dict() for row in context.access.permissions.topics())
-
-
-def export_parameters(context: OperationContext) -> Rows:
-    """Limits of virtual hosts and policies of operators."""
-    for virtual_host in vhosts_of(context):
-        limits = context.access.vhost_limits(virtual_host.name).values()
-        if limits:
-            yield {"component": "vhost-limits", "vhost": virtual_host.name, "name": "limits", "value": limits}
-        for policy in virtual_host.operator_policies.values():
-            value = policy.to_dict()
-            del value["operator"]
-            yield {
-                "component": "operator_policy",
-                "vhost": virtual_host.name,
-                "name": value.pop("name"),
-                "value": value,
-            }
-
-
-def export_global_parameters(context: OperationContext) -> Rows:
-    """Values that tools keep in the broker."""
-    return ({"name": name, "value": value} for name, value in all_parameters(context.core).items())
 
 
 def export_policies(context: OperationContext) -> Rows:
@@ -161,7 +136,7 @@ def arguments(row: Row) -> dict[str, Any]:
 def put_vhost(context: OperationContext, row: Row) -> None:
     """A virtual host; what is said about it is in the object, or in the `metadata` of newer files."""
     told = {**row, **field(row, "metadata", dict, {})}
-    queue_type = None if told.get("default_queue_type") == UNDEFINED else told.get("default_queue_type")
+    queue_type = None if told.get("default_queue_type") == vhosts.UNDEFINED else told.get("default_queue_type")
     tags = field(told, "tags", list) if "tags" in told else None
     vhosts.add(context, field(row, "name", str), told.get("description"), tags, queue_type)
 
@@ -206,17 +181,15 @@ def put_policy(context: OperationContext, row: Row, operator: bool = False) -> N
 def put_parameter(context: OperationContext, row: Row) -> None:
     """A parameter: that is where RabbitMQ keeps the policies of operators and the limits of virtual hosts."""
     component, value = field(row, "component", str), field(row, "value", dict)
-    if component == "operator_policy":
+    if component == policies.OPERATOR_POLICY:
         put_policy(context, {**value, "name": row.get("name"), "vhost": row["vhost"]}, operator=True)
-    elif component == "vhost-limits":
-        context.access.set_vhost_limits(field(row, "vhost", str), value)
     else:
-        raise InvalidArgument(f"parameters of {component} mean nothing here")
+        policies.set_parameter(context, component, "", value, field(row, "vhost", str))
 
 
 def put_global_parameter(context: OperationContext, row: Row) -> None:
     """A value that tools keep in the broker."""
-    put_parameter_value(context.core, field(row, "name", str), row.get("value"))
+    policies.set_global(context, field(row, "name", str), row.get("value"))
 
 
 def put_exchange(context: OperationContext, row: Row) -> None:
@@ -300,8 +273,8 @@ SECTIONS: dict[str, tuple[Callable[[OperationContext], Rows], Callable[[Operatio
     "users": (export_users, put_user),
     "permissions": (export_permissions, put_permission),
     "topic_permissions": (export_topic_permissions, put_topic_permission),
-    "parameters": (export_parameters, put_parameter),
-    "global_parameters": (export_global_parameters, put_global_parameter),
+    "parameters": (policies.list_parameters, put_parameter),
+    "global_parameters": (policies.list_global, put_global_parameter),
     "policies": (export_policies, put_policy),
     "exchanges": (export_exchanges, put_exchange),
     "queues": (export_queues, put_queue),

@@ -95,6 +95,8 @@ def fits(value: object, hint: Any) -> bool:
     """Whether a value from JSON is what an annotation says; the handler checks what is inside a list or an object."""
     if _is_union(hint):
         return any(fits(value, each) for each in get_args(hint))
+    if hint is Any:
+        return True
     if hint is int:
         return type(value) is int
     if get_origin(hint) is Literal:

@@ -46,6 +46,14 @@ def add(context: OperationContext, name: Name, password_hash: str = NO_PASSWORD,
     return shown(context.access.add_user(name, password_hash, tags or ()))
 
 
+def put(context: OperationContext, name: Name, password_hash: str, tags: str | list[str]) -> dict[str, Any]:
+    """Add a user, or give one another password and other tags."""
+    users = context.access.users
+    limits = users.get(name).to_dict()["limits"] if name in users else {}
+    user = KnownUser.from_dict({"name": name, "password_hash": password_hash, "tags": tags, "limits": limits})
+    return shown(context.access.import_user(user))
+
+
 def delete(context: OperationContext, name: Name, force: Force = False) -> None:
     """Delete a user, with all permissions."""
     context.access.delete_user(name, force=force)
@@ -125,12 +133,12 @@ def clear_topic(
 OPERATIONS = (
     *looks("node", MANAGED, ("users.who", "users.hash-password")),
     *looks("catalog", ADMINISTERED, {"users.list": list_users}),
-    *changes("catalog", ADMINISTERED, ("users.put",)),
     *changes(
         "catalog",
         ADMINISTERED,
         {
             "users.add": add,
+            "users.put": put,
             "users.delete": delete,
             "users.password": password,
             "users.tags": tags,

@@ -9,6 +9,8 @@ from leveret.core.topology import Vhost, VhostDetails
 from leveret.operations.context import OperationContext
 from leveret.operations.operation import ADMINISTERED, MANAGED, MONITORED_VHOST, Force, Name, changes, looks
 
+UNDEFINED = "undefined"  # RabbitMQ's word for a virtual host without a default queue type
+
 
 def messages_in(virtual_host: Vhost) -> int:
     """How many messages wait in a virtual host or are taken."""
@@ -41,15 +43,18 @@ def add(
     description: Annotated[str | None, "what it is for"] = None,
     tags: Annotated[list[str] | None, "words about it; by commas"] = None,
     default_queue_type: Annotated[str | None, "of queues that are declared without one: quorum"] = None,
+    tracing: Annotated[bool | None, "copy all messages to amq.rabbitmq.trace"] = None,
 ) -> dict[str, Any]:
     """Add a virtual host, or say something else about one."""
     if not name:
         raise InvalidArgument("the vhost name is empty: choose one")
     virtual_host = context.core.topology.vhosts.get(name)
     known = {} if virtual_host is None else virtual_host.details.to_dict()
-    told = {"description": description, "tags": tags, "default_queue_type": default_queue_type}
-    details = VhostDetails.from_dict({**known, **{key: value for key, value in told.items() if value is not None}})
-    return shown(context, context.access.declare_vhost(name, details))
+    told = {"description": description, "tags": tags, "default_queue_type": default_queue_type, "tracing": tracing}
+    details = {**known, **{key: value for key, value in told.items() if value is not None}}
+    if default_queue_type == UNDEFINED:
+        del details["default_queue_type"]
+    return shown(context, context.access.declare_vhost(name, VhostDetails.from_dict(details)))
 
 
 def delete(context: OperationContext, name: Name, force: Force = False) -> None:

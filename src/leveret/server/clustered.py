@@ -228,12 +228,9 @@ class NodeServer(ServerProcess):
         self, web: Web, node: Node, operations: OperationContext, amqp: AmqpServer, edges: NodeEdges, audit: Audit
     ) -> AdminContext:
         """Let the node answer management, console, scrapes and verbs."""
-        assert operations.alerts is not None, "a node has alerts"
         assert isinstance(operations.cluster, Operations), "and a cluster"
         files = self._sockets, self._tls_files
-        alone = make_admin_context(
-            self._options, edges.async_broker, operations, operations.alerts, amqp, *files, audit, node.name
-        )
+        alone = make_admin_context(self._options, edges.async_broker, operations, amqp, *files, node.name)
         admin_context = edges.management.join(node, alone, operations.cluster)
         web.stale = node.stale_clients.wait
         web.manage(admin_context)

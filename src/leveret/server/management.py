@@ -5,22 +5,19 @@ import resource
 import shutil
 import socket
 import ssl
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from leveret.config import ServerOptions
 from leveret.core.consumer_groups import ConsumerGroup
 from leveret.core.errors import InvalidArgument
 from leveret.observability.alerting.service import Alerting, Change
 from leveret.observability.alerting.transports import Transports
-from leveret.observability.audit import Audit
-from leveret.operations import definitions
 from leveret.operations.context import OperationContext
 from leveret.protocols.amqp.description import Description
 from leveret.protocols.amqp.server import AmqpServer
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.reports import Reports
-from leveret.protocols.management.context import AdminContext, Listening, Process, Row
+from leveret.protocols.management.context import AdminContext, Listening, Process
 from leveret.protocols.management.rates import Rates
 from leveret.runtime.runtime import Runtime
 from leveret.server import memory
@@ -30,30 +27,13 @@ from leveret.storage.stream.recorder import StreamRecorder
 from leveret.version import version
 
 
-class VerbDefinitionFiles:
-    """Files of definitions, by the verbs that the command line has too."""
-
-    def __init__(self, operations: OperationContext) -> None:
-        self._operations = operations
-
-    def give_out(self, section: str) -> Iterable[Row]:
-        return definitions.SECTIONS[section][0](self._operations)
-
-    def take_in(self, section: str, objects: list[Any], vhost: str) -> list[str]:
-        """Add objects; why some were left out."""
-        taken = definitions.take_in(self._operations, section, objects, vhost)
-        return [f"{row['object']}: {row['reason']}" for row in taken["skipped"]]
-
-
 def make_admin_context(
     options: ServerOptions,
     async_broker: AsyncBroker,
     operations: OperationContext,
-    alerts: Alerting,
     amqp: AmqpServer,
     sockets: Sockets,
     tls_files: TlsFiles,
-    audit: Audit,
     node: str | None = None,
 ) -> AdminContext:
     """Everything that the endpoints use; `node` is what this one is called in its cluster."""
@@ -79,14 +59,11 @@ def make_admin_context(
     )
     return AdminContext(
         async_broker=async_broker,
-        access=operations.access,
+        operations=operations,
         clients=clients,
-        definitions=VerbDefinitionFiles(operations),
         process=process,
         rates=Rates(async_broker.runtime, clients.churn),
-        audit=audit,
         reports=Reports(options.reports_dir),
-        alerts=alerts,
     )
 
 

@@ -246,9 +246,7 @@ class ServerProcess:
         web = Web(
             options, async_broker, api, access, admissions.http, audit, runtime.clock, shared, authentication, oauth
         )
-        admin_context = make_admin_context(
-            options, async_broker, operations, alerting, amqp, self._sockets, self._tls_files, audit
-        )
+        admin_context = make_admin_context(options, async_broker, operations, amqp, self._sockets, self._tls_files)
         web.manage(admin_context)
         web.operate(RemoteControl(durably(runtime), operations, audit))
         control = ControlServer(durably(runtime), operations, options.data, audit)

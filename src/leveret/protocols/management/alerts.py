@@ -58,16 +58,6 @@ def put(
     return call.change(keep)
 
 
-def delete(call: ManagementCall, kind: str, delete_one: Callable[[str], object]) -> Answer | Awaitable[Answer]:
-    """Forget what has the name in the path."""
-
-    def remove(core: Broker) -> Answer:
-        delete_one(call.named(kind))
-        return done()
-
-    return call.change(remove)
-
-
 # Rules
 
 
@@ -97,7 +87,7 @@ def put_rule(call: ManagementCall) -> Answer | Awaitable[Answer]:
 def delete_rule(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Forget a rule; one that is always there is as it was again."""
 
-    return delete(call, "rule", call.context.alerts.book.delete_rule)
+    return call.changed("alerts.clear", lambda core: {"name": call.named("rule")})
 
 
 # Silences
@@ -152,7 +142,7 @@ def check_place(call: ManagementCall, vhost: object) -> None:
 def list_receivers(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Who is told, without anything secret."""
     with call.context.async_broker.runtime:
-        found = call.context.alerts.receivers()
+        found = call.run("alerts.receivers")
     return listed(call, found)
 
 
@@ -172,9 +162,9 @@ def put_receiver(call: ManagementCall) -> Answer | Awaitable[Answer]:
 def delete_receiver(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Delete a receiver."""
 
-    return delete(call, "receiver", call.context.alerts.book.delete_receiver)
+    return call.changed("alerts.forget", lambda core: {"name": call.named("receiver")})
 
 
 async def test_receiver(call: ManagementCall) -> Answer:
     """Send a test now, and say what became of it."""
-    return answer(await call.context.alerts.test(call.named("receiver")))
+    return answer(await call.run("alerts.test", name=call.named("receiver")))

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from leveret.core.errors import AccessRefused, VhostNotFound
 from leveret.core.jsonable import decode_table
 from leveret.core.topology import Vhost
-from leveret.operations.registry import rule_of
+from leveret.operations.registry import OPERATIONS, rule_of
 from leveret.protocols.http.json_reader import read_json
 from leveret.protocols.http.request import Request
-from leveret.protocols.management.refusals import BadRequest, Missing
+from leveret.protocols.http.router import Answer
+from leveret.protocols.management.refusals import BadRequest, Missing, done
 from leveret.security.authorisation import Role, authorise
 from leveret.security.identity import Identity
 
@@ -91,6 +92,19 @@ class ManagementCall:
         except AccessRefused:
             return False
         return True
+
+    def run(self, operation: str, **arguments: Any) -> Any:
+        """Do an operation that has a handler; under the lock."""
+        return OPERATIONS[operation].call(self.context.operations, arguments)
+
+    def changed(self, operation: str, arguments: Callable[[Broker], dict[str, Any]]) -> Answer | Awaitable[Answer]:
+        """Do an operation and answer when that is durable; its arguments are found under the lock."""
+
+        def act(core: Broker) -> Answer:
+            self.run(operation, **arguments(core))
+            return done()
+
+        return self.change(act)
 
     def change(self, action: Callable[[Broker], T]) -> T | Awaitable[T]:
         """Change something and answer when that is durable."""

@@ -3,13 +3,14 @@
 Clients and definitions belong to parts that HTTP does not import; the start of the server joins them here.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from leveret.core.queue import Queue
 from leveret.observability.alerting.service import Alerting
 from leveret.observability.audit import Audit
+from leveret.operations.context import OperationContext
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.cluster import Cluster
 from leveret.protocols.http.departed import Departed
@@ -110,16 +111,6 @@ class ClusterOperations(Protocol):
         """What scrapes tell of the part that this node has in it."""
 
 
-class DefinitionFiles(Protocol):
-    """Files of definitions, a section at a time; called under the lock of the broker."""
-
-    def give_out(self, section: str) -> Iterable[Row]:
-        """The objects of a section."""
-
-    def take_in(self, section: str, objects: list[Any], vhost: str) -> list[str]:
-        """Add objects; why some were left out."""
-
-
 class Listening(NamedTuple):
     """An address that the server listens on."""
 
@@ -159,14 +150,12 @@ class AdminContext:
     """Everything that endpoints use."""
 
     async_broker: AsyncBroker
-    access: Access
+    operations: OperationContext
+    """What the handlers of operations work on; on a node, the catalog."""
     clients: Clients
-    definitions: DefinitionFiles
     process: Process
     rates: Rates
-    audit: Audit
     reports: Reports
-    alerts: Alerting
     shard: int | None = None
     """Of a site that is one shard of a cluster."""
     cluster: ClusterOperations | None = None
@@ -178,6 +167,23 @@ class AdminContext:
     """The cluster of a node."""
     dispatch: Callable[[Any, Any], Answer | Awaitable[Answer]] = lambda route, call: route.ask(call)
     """Runs the endpoint of a route: here, or on a node where the scope of its operation says."""
+
+    @property
+    def access(self) -> Access:
+        """Who may use the broker."""
+        return self.operations.access
+
+    @property
+    def audit(self) -> Audit:
+        """The audit log."""
+        assert self.operations.audit is not None, "a server has one"
+        return self.operations.audit
+
+    @property
+    def alerts(self) -> Alerting:
+        """What looks at queues."""
+        assert self.operations.alerts is not None, "a server has them"
+        return self.operations.alerts
 
     @property
     def runtimes(self) -> Sequence[Runtime]:

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable
 from typing import Any
 
 from leveret.observability.logs import Log
+from leveret.operations.definitions import SECTIONS
 from leveret.protocols.http.response import JSON, Headers, Streamed
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management.call import ManagementCall, parsed
@@ -17,22 +18,6 @@ from leveret.protocols.management.multipart import form
 from leveret.protocols.management.refusals import NO_CACHE, BadRequest, answer, done
 from leveret.security.passwords import hashed_row
 
-# In the order in which one needs the other when they are taken in.
-SECTIONS = (
-    "vhosts",
-    "users",
-    "permissions",
-    "topic_permissions",
-    "parameters",
-    "global_parameters",
-    "policies",
-    "exchanges",
-    "queues",
-    "bindings",
-    "queue_details",
-    "alert_rules",
-    "alert_receivers",
-)
 OF_VHOST = ("parameters", "policies", "exchanges", "queues", "bindings", "queue_details")
 STEP = 200  # objects that are taken in or given out in one hold of the lock
 TOLD_MAX = 100  # reasons that one answer tells
@@ -46,7 +31,7 @@ def give_out(call: ManagementCall) -> Answer:
     """Everything that is defined."""
     head = {"rabbit_version": API_VERSION, "rabbitmq_version": API_VERSION}
     product = {"product_name": PRODUCT, "product_version": call.context.process.version}
-    return _given(call, {**head, **product}, SECTIONS, None)
+    return _given(call, {**head, **product}, tuple(SECTIONS), None)
 
 
 def give_out_vhost(call: ManagementCall) -> Answer:
@@ -68,7 +53,7 @@ async def _parts(
     yield json.dumps(head)[:-1].encode()
     for section in sections:
         with call.context.async_broker.runtime:
-            rows = [row for row in call.context.definitions.give_out(section) if vhost in (None, row.get("vhost"))]
+            rows = [row for row in SECTIONS[section][0](call.context.operations) if vhost in (None, row.get("vhost"))]
         if vhost is not None and section not in ("parameters", "policies"):
             rows = [{key: row[key] for key in row if key != "vhost"} for row in rows]
         yield f',"{section}":['.encode()
@@ -92,7 +77,7 @@ def _attachment(call: ManagementCall) -> Headers:
 
 def take_in(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Add what a file defines to what there is; what contradicts that stays as it is."""
-    return _taken(call, _file(call), SECTIONS, None)
+    return _taken(call, _file(call), tuple(SECTIONS), None)
 
 
 def take_in_vhost(call: ManagementCall) -> Answer | Awaitable[Answer]:
@@ -142,8 +127,9 @@ async def _hashed(row: Any, chars_min: int) -> Any:
 
 async def _taken_some(call: ManagementCall, section: str, objects: list[Any], vhost: str) -> list[str]:
     """Take in some objects; why some of them were left out."""
-    left_out = call.change(lambda core: call.context.definitions.take_in(section, objects, vhost))
-    return await left_out if isinstance(left_out, Awaitable) else left_out
+    taking = call.change(lambda core: call.run("definitions.import", section=section, objects=objects, vhost=vhost))
+    taken = await taking if isinstance(taking, Awaitable) else taking
+    return [f"{row['object']}: {row['reason']}" for row in taken["skipped"]]
 
 
 def _placed(row: Any, vhost: str | None) -> Any:

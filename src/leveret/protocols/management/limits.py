@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from leveret.core.broker import Broker
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management import users
 from leveret.protocols.management.call import ManagementCall, spelled
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.listing import listed
-from leveret.protocols.management.refusals import BadRequest, done
+from leveret.protocols.management.refusals import BadRequest
 from leveret.protocols.management.rules import sees
 from leveret.protocols.management.validation import invalid, pairs, term
 from leveret.security.users import UNLIMITED, User
@@ -80,11 +79,7 @@ def delete_vhost(call: ManagementCall) -> Answer | Awaitable[Answer]:
 
 
 def _change_vhost(call: ManagementCall, limits: Row) -> Answer | Awaitable[Answer]:
-    def keep(core: Broker) -> Answer:
-        call.context.access.set_vhost_limits(call.virtual_host(core).name, limits)
-        return done()
-
-    return call.change(keep)
+    return call.changed("vhosts.limits", lambda core: {"name": call.virtual_host(core).name, "limits": limits})
 
 
 # Users
@@ -120,9 +115,4 @@ def _change_user(call: ManagementCall, limits: Row) -> Answer | Awaitable[Answer
     wrong = _wrong(limits, OF_USER, "user-limits")
     if wrong is not None:
         raise BadRequest(wrong)
-
-    def keep(core: Broker) -> Answer:
-        call.context.access.set_user_limits(users.find(call).name, limits)
-        return done()
-
-    return call.change(keep)
+    return call.changed("users.limits", lambda core: {"name": users.find(call).name, "limits": limits})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from leveret.core.broker import Broker
-from leveret.core.parameters import all_parameters, drop_parameter, put_parameter
-from leveret.core.topology import Vhost
+from leveret.core.parameters import all_parameters
+from leveret.operations.policies import LIMITS, OPERATOR_POLICY
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management import limits, policies
 from leveret.protocols.management.call import ManagementCall
@@ -17,22 +17,10 @@ from leveret.protocols.management.rules import check, seen
 from leveret.protocols.management.validation import invalid
 
 CLUSTER_NAME = "cluster_name"
-LIMITS = "vhost-limits"
-OPERATOR_POLICY = "operator_policy"
 COMPONENTS = {LIMITS: "vhosts.limits", OPERATOR_POLICY: "operator-policies.set"}
 
 
 # Of virtual hosts
-
-
-def rows(context: AdminContext, virtual_host: Vhost) -> list[Row]:
-    """The parameters of a virtual host."""
-    own = context.access.vhost_limits(virtual_host.name).values()
-    found = [{"component": LIMITS, "vhost": virtual_host.name, "name": "limits", "value": own}] if own else []
-    for row in policies.rows(virtual_host, True):
-        value = {key: row[key] for key in ("pattern", "definition", "priority", "apply-to")}
-        found.append({"component": OPERATOR_POLICY, "vhost": virtual_host.name, "name": row["name"], "value": value})
-    return found
 
 
 def list_all(call: ManagementCall) -> Answer | Awaitable[Answer]:
@@ -43,7 +31,7 @@ def list_all(call: ManagementCall) -> Answer | Awaitable[Answer]:
         found = [
             row
             for virtual_host in virtual_hosts
-            for row in rows(call.context, virtual_host)
+            for row in call.run("parameters.list", vhost=virtual_host.name)
             if component in (None, row["component"])
         ]
     return listed(call, found)
@@ -52,9 +40,8 @@ def list_all(call: ManagementCall) -> Answer | Awaitable[Answer]:
 def list_vhost(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Those of one."""
     with call.context.async_broker.runtime as core:
-        found = [
-            row for row in rows(call.context, call.virtual_host(core)) if row["component"] == call.named("component")
-        ]
+        rows = call.run("parameters.list", vhost=call.virtual_host(core).name)
+    found = [row for row in rows if row["component"] == call.named("component")]
     return listed(call, found)
 
 
@@ -65,11 +52,16 @@ def look(call: ManagementCall) -> Answer:
 
 
 def _find(call: ManagementCall, core: Broker) -> Row:
+    found = _known(call, core)
+    if found is None:
+        raise Missing()
+    return found
+
+
+def _known(call: ManagementCall, core: Broker) -> Row | None:
     wanted = call.named("component"), call.named("name")
-    for row in rows(call.context, call.virtual_host(core)):
-        if (row["component"], row["name"]) == wanted:
-            return row
-    raise Missing()
+    rows: list[Row] = call.run("parameters.list", vhost=call.virtual_host(core).name)
+    return next((row for row in rows if (row["component"], row["name"]) == wanted), None)
 
 
 def put(call: ManagementCall) -> Answer | Awaitable[Answer]:
@@ -78,18 +70,14 @@ def put(call: ManagementCall) -> Answer | Awaitable[Answer]:
     _check_component(call)
 
     def keep(core: Broker) -> Answer:
-        virtual_host = call.virtual_host(core)
-        known = any(
-            (row["component"], row["name"]) == (component, call.named("name"))
-            for row in rows(call.context, virtual_host)
-        )
+        known, vhost = _known(call, core), call.named("vhost")
         if component == LIMITS:
             limits.check_vhost(value)
-            call.context.access.set_vhost_limits(virtual_host.name, value)
         elif component == OPERATOR_POLICY:
-            core.set_policy(virtual_host.name, policies.operator_policy(call.named("name"), value))
+            policies.operator_policy(call.named("name"), value)
         else:
             raise invalid(f"component {component} not found")
+        call.run("parameters.set", component=component, name=call.named("name"), value=value, vhost=vhost)
         return done(204 if known else 201)
 
     return call.change(keep)
@@ -106,15 +94,10 @@ def delete(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Remove limits, or the policy of an operator."""
     _check_component(call)
 
-    def remove(core: Broker) -> Answer:
-        found, vhost = _find(call, core), call.named("vhost")
-        if found["component"] == LIMITS:
-            call.context.access.set_vhost_limits(vhost, dict.fromkeys(found["value"], -1))
-        else:
-            core.delete_policy(vhost, found["name"], True)
-        return done()
+    def found(core: Broker) -> Row:
+        return {name: _find(call, core)[name] for name in ("component", "vhost", "name")}
 
-    return call.change(remove)
+    return call.changed("parameters.clear", found)
 
 
 # Global
@@ -122,19 +105,23 @@ def delete(call: ManagementCall) -> Answer | Awaitable[Answer]:
 
 def list_global(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Every global parameter."""
-    with call.context.async_broker.runtime as core:
-        found = [{"name": name, "value": value} for name, value in all_parameters(core).items()]
+    with call.context.async_broker.runtime:
+        found = call.run("global-parameters.list")
     return listed(call, found)
 
 
 def look_at_global(call: ManagementCall) -> Answer:
     """One of them."""
-    name = call.named("name")
-    with call.context.async_broker.runtime as core:
-        known = all_parameters(core)
-    if name not in known:
+    with call.context.async_broker.runtime:
+        return one(call, _find_global(call))
+
+
+def _find_global(call: ManagementCall) -> Row:
+    rows: list[Row] = call.run("global-parameters.list")
+    found = next((row for row in rows if row["name"] == call.named("name")), None)
+    if found is None:
         raise Missing()
-    return one(call, {"name": name, "value": known[name]})
+    return found
 
 
 def put_global(call: ManagementCall) -> Answer | Awaitable[Answer]:
@@ -143,7 +130,7 @@ def put_global(call: ManagementCall) -> Answer | Awaitable[Answer]:
 
     def keep(core: Broker) -> Answer:
         known = call.named("name") in all_parameters(core)
-        put_parameter(core, call.named("name"), call.body["value"])
+        call.run("global-parameters.set", name=call.named("name"), value=call.body["value"])
         return done(204 if known else 201)
 
     return call.change(keep)
@@ -151,14 +138,7 @@ def put_global(call: ManagementCall) -> Answer | Awaitable[Answer]:
 
 def delete_global(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Forget it."""
-
-    def remove(core: Broker) -> Answer:
-        if call.named("name") not in all_parameters(core):
-            raise Missing()
-        drop_parameter(core, call.named("name"))
-        return done()
-
-    return call.change(remove)
+    return call.changed("global-parameters.clear", lambda core: {"name": _find_global(call)["name"]})
 
 
 def cluster_name(context: AdminContext, core: Broker) -> str:
@@ -176,9 +156,4 @@ def look_at_cluster_name(call: ManagementCall) -> Answer:
 def put_cluster_name(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Call it otherwise."""
     name = call.field("name", str)
-
-    def keep(core: Broker) -> Answer:
-        put_parameter(core, CLUSTER_NAME, name)
-        return done()
-
-    return call.change(keep)
+    return call.changed("global-parameters.set", lambda core: {"name": CLUSTER_NAME, "value": name})

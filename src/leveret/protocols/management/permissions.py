@@ -12,19 +12,12 @@ from leveret.protocols.management.context import Row
 from leveret.protocols.management.listing import listed, one
 from leveret.protocols.management.refusals import BadRequest, Missing, done
 
-
-def rows(call: ManagementCall, user: str | None = None, vhost: str | None = None) -> list[Row]:
-    """Permissions, of all users or of one, everywhere or in one virtual host."""
-    found = call.context.access.permissions
-    chosen = [row.shown() for row in found if user in (None, row.user) and vhost in (None, row.vhost)]
-    return sorted(chosen, key=lambda row: (row["vhost"], row["user"]))
+TOPICS = "topic-permissions"
 
 
-def topic_rows(call: ManagementCall, user: str | None = None, vhost: str | None = None) -> list[Row]:
-    """The same for keys."""
-    found = call.context.access.permissions.topics()
-    chosen = [row.shown() for row in found if user in (None, row.user) and vhost in (None, row.vhost)]
-    return sorted(chosen, key=lambda row: (row["vhost"], row["user"], row["exchange"]))
+def rows(call: ManagementCall, kind: str = "permissions", **only: str) -> list[Row]:
+    """Permissions, or those on keys: of all users or of one, everywhere or in one virtual host."""
+    return sorted(call.run(f"{kind}.list", **only), key=lambda row: (row["vhost"], row["user"]))
 
 
 def list_all(call: ManagementCall) -> Answer | Awaitable[Answer]:
@@ -46,7 +39,7 @@ def list_vhost(call: ManagementCall) -> Answer | Awaitable[Answer]:
 
 def look(call: ManagementCall) -> Answer:
     """Those of one user in one virtual host."""
-    found = rows(call, call.named("user"), call.named("vhost"))
+    found = rows(call, user=call.named("user"), vhost=call.named("vhost"))
     if not found:
         raise Missing()
     return one(call, found[0])
@@ -59,7 +52,7 @@ def put(call: ManagementCall) -> Answer | Awaitable[Answer]:
     def keep(core: Broker) -> Answer:
         user, vhost = _owner(call, core)
         known = call.context.access.permissions.may_enter(user, vhost)
-        call.context.access.set_permission(user, vhost, *patterns)
+        call.run("permissions.set", user=user, vhost=vhost, **patterns)
         return done(204 if known else 201)
 
     return call.change(keep)
@@ -68,19 +61,18 @@ def put(call: ManagementCall) -> Answer | Awaitable[Answer]:
 def delete(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """A user may not enter a virtual host any more."""
 
-    def remove(core: Broker) -> Answer:
-        if not rows(call, call.named("user"), call.named("vhost")):
+    def found(core: Broker) -> Row:
+        if not rows(call, user=call.named("user"), vhost=call.named("vhost")):
             raise Missing()
-        call.context.access.clear_permission(call.named("user"), call.named("vhost"))
-        return done()
+        return {"user": call.named("user"), "vhost": call.named("vhost")}
 
-    return call.change(remove)
+    return call.changed("permissions.clear", found)
 
 
-def _patterns(call: ManagementCall, *names: str) -> list[str]:
+def _patterns(call: ManagementCall, *names: str) -> dict[str, str]:
     """Fields that are all needed."""
     call.need(*names)
-    return [call.field(name, str) for name in names]
+    return {name: call.field(name, str) for name in names}
 
 
 def _owner(call: ManagementCall, core: Broker) -> tuple[str, str]:
@@ -96,19 +88,19 @@ def _owner(call: ManagementCall, core: Broker) -> tuple[str, str]:
 
 def list_all_topics(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Of all users, on keys."""
-    return listed(call, topic_rows(call))
+    return listed(call, rows(call, TOPICS))
 
 
 def list_user_topics(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Those of a user."""
-    return listed(call, topic_rows(call, user=users.find(call).name))
+    return listed(call, rows(call, TOPICS, user=users.find(call).name))
 
 
 def list_vhost_topics(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Those in a virtual host."""
     with call.context.async_broker.runtime as core:
         vhost = call.virtual_host(core).name
-    return listed(call, topic_rows(call, vhost=vhost))
+    return listed(call, rows(call, TOPICS, vhost=vhost))
 
 
 def look_at_topics(call: ManagementCall) -> Answer | Awaitable[Answer]:
@@ -121,18 +113,18 @@ def look_at_topics(call: ManagementCall) -> Answer | Awaitable[Answer]:
 
 def _topics(call: ManagementCall) -> list[Row]:
     exchange = call.request.parameters.get("exchange")
-    found = topic_rows(call, call.named("user"), call.named("vhost"))
+    found = rows(call, TOPICS, user=call.named("user"), vhost=call.named("vhost"))
     return [row for row in found if exchange in (None, row["exchange"])]
 
 
 def put_topic(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Which keys of an exchange a user may publish with and bind."""
-    exchange, write, read = _patterns(call, "exchange", "write", "read")
+    patterns = _patterns(call, "exchange", "write", "read")
 
     def keep(core: Broker) -> Answer:
         user, vhost = _owner(call, core)
-        known = bool(topic_rows(call, user, vhost))
-        call.context.access.set_topic_permission(user, vhost, exchange, write, read)
+        known = bool(rows(call, TOPICS, user=user, vhost=vhost))
+        call.run("topic-permissions.set", user=user, vhost=vhost, **patterns)
         return done(204 if known else 201)
 
     return call.change(keep)
@@ -141,11 +133,9 @@ def put_topic(call: ManagementCall) -> Answer | Awaitable[Answer]:
 def delete_topics(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """A user may use every key again, of one exchange or of all."""
 
-    def remove(core: Broker) -> Answer:
+    def found(core: Broker) -> Row:
         if not _topics(call):
             raise Missing()
-        exchange = call.request.parameters.get("exchange")
-        call.context.access.clear_topic_permission(call.named("user"), call.named("vhost"), exchange)
-        return done()
+        return {name: call.request.parameters.get(name) for name in ("user", "vhost", "exchange")}
 
-    return call.change(remove)
+    return call.changed("topic-permissions.clear", found)

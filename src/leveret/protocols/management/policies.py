@@ -37,6 +37,20 @@ def operator_policy(name: str, value: Row) -> Policy:
     return checked_policy(name, value.get("pattern", ""), priority, apply_to, value.get("definition", {}), True)
 
 
+def put_policy(call: ManagementCall, vhost: str, policy: Policy) -> None:
+    """Add or replace a policy that was checked."""
+    call.run(
+        "policies.set",
+        vhost=vhost,
+        name=policy.name,
+        pattern=policy.pattern,
+        definition=policy.definition,
+        priority=policy.priority,
+        apply_to=policy.apply_to,
+        operator=policy.operator,
+    )
+
+
 def list_all(operator: bool) -> Ask:
     """Those of every virtual host that the user sees."""
 
@@ -93,7 +107,7 @@ def put(operator: bool) -> Ask:
         def keep(core: Broker) -> Answer:
             virtual_host = call.virtual_host(core)
             known = policy.name in (virtual_host.operator_policies if operator else virtual_host.policies)
-            core.set_policy(virtual_host.name, policy)
+            put_policy(call, virtual_host.name, policy)
             return done(204 if known else 201)
 
         return call.change(keep)
@@ -105,11 +119,10 @@ def delete(operator: bool) -> Ask:
     """Remove a policy."""
 
     def ask(call: ManagementCall) -> Answer | Awaitable[Answer]:
-        def remove(core: Broker) -> Answer:
-            virtual_host = call.virtual_host(core)
-            core.delete_policy(virtual_host.name, _find(call, virtual_host, operator)["name"], operator)
-            return done()
+        def found(core: Broker) -> Row:
+            row = _find(call, call.virtual_host(core), operator)
+            return {"vhost": row["vhost"], "name": row["name"], "operator": operator}
 
-        return call.change(remove)
+        return call.changed("policies.clear", found)
 
     return ask

@@ -78,23 +78,16 @@ def _put(call: ManagementCall, name: str, stored: str) -> Answer | Awaitable[Ans
     tags: Any = call.body["tags"]
 
     def keep(core: Broker) -> Answer:
-        access = call.context.access
-        known = access.users.get(name) if name in access.users else None
-        limits = {} if known is None else known.to_dict()["limits"]
-        access.import_user(User.from_dict({"name": name, "password_hash": stored, "tags": tags, "limits": limits}))
-        return done(201 if known is None else 204)
+        known = name in call.context.access.users
+        call.run("users.put", name=name, password_hash=stored, tags=tags)
+        return done(204 if known else 201)
 
     return call.change(keep)
 
 
 def delete(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Forget a user and its permissions."""
-
-    def remove(core: Broker) -> Answer:
-        call.context.access.delete_user(find(call).name)
-        return done()
-
-    return call.change(remove)
+    return call.changed("users.delete", lambda core: {"name": find(call).name})
 
 
 def delete_some(call: ManagementCall) -> Answer | Awaitable[Answer]:
@@ -104,12 +97,11 @@ def delete_some(call: ManagementCall) -> Answer | Awaitable[Answer]:
         raise BadRequest(f"{len(names)} users are to be deleted, the limit is {USERS_MAX}: send fewer")
 
     def remove(core: Broker) -> Answer:
-        access = call.context.access
-        unknown = [name for name in names if not isinstance(name, str) or name not in access.users]
+        unknown = [name for name in names if not isinstance(name, str) or name not in call.context.access.users]
         if unknown:
             raise BadRequest(f"no_such_user: {unknown[0]}")
         for name in names:
-            access.delete_user(name)
+            call.run("users.delete", name=name)
         return done()
 
     return call.change(remove)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from dataclasses import replace
 
 from leveret.core.broker import Broker
-from leveret.core.topology import Vhost, VhostDetails
+from leveret.core.topology import Vhost
+from leveret.operations.vhosts import UNDEFINED
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import AdminContext, Row
@@ -15,8 +15,6 @@ from leveret.protocols.management.rates import DEPTH_INDEXES, DEPTHS, message_st
 from leveret.protocols.management.refusals import BadRequest, done
 from leveret.protocols.management.rules import seen
 from leveret.security.users import tag_set
-
-UNDEFINED = "undefined"  # RabbitMQ's word for no default queue type
 
 
 def shown(context: AdminContext, virtual_host: Vhost) -> Row:
@@ -59,22 +57,19 @@ def look(call: ManagementCall) -> Answer:
 def put(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Make a virtual host, or say something else about one."""
     name, body = call.named("vhost"), call.body
-    described = "description" in body or "tags" in body or "default_queue_type" in body
-    queue_type = body.get("default_queue_type")
-    details = VhostDetails(
-        call.field("description", str, ""),
-        tuple(sorted(tag_set(body.get("tags", "")))),
-        None if queue_type in (None, UNDEFINED) else call.field("default_queue_type", str),
-    )
+    told: Row = {"tracing": call.field("tracing", bool)} if "tracing" in body else {}
+    if "description" in body or "tags" in body or "default_queue_type" in body:
+        tags, has_type = sorted(tag_set(body.get("tags", ""))), body.get("default_queue_type") is not None
+        queue_type = call.field("default_queue_type", str) if has_type else UNDEFINED
+        told |= {"description": call.field("description", str, ""), "tags": tags, "default_queue_type": queue_type}
 
     def keep(core: Broker) -> Answer:
         known = name in core.topology.vhosts
-        before = core.topology.vhosts[name].details if known else details
-        tracing = call.field("tracing", bool, before.tracing)
-        call.context.access.declare_vhost(name, replace(details if described else before, tracing=tracing))
+        call.run("vhosts.add", name=name, **told)
         if not known and call.identity.local:  # a web token says itself where its user may enter
             # As in RabbitMQ: who makes a virtual host by this API may use it.
-            call.context.access.set_permission(call.user, name, ".*", ".*", ".*")
+            everything = dict.fromkeys(("configure", "write", "read"), ".*")
+            call.run("permissions.set", user=call.user, vhost=name, **everything)
         return done(204 if known else 201)
 
     return call.change(keep)
@@ -83,11 +78,7 @@ def put(call: ManagementCall) -> Answer | Awaitable[Answer]:
 def delete(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Delete a virtual host with everything in it."""
 
-    def remove(core: Broker) -> Answer:
-        call.context.access.delete_vhost(call.virtual_host(core).name)
-        return done()
-
-    return call.change(remove)
+    return call.changed("vhosts.delete", lambda core: {"name": call.virtual_host(core).name, "force": True})
 
 
 def start(call: ManagementCall) -> Answer:
