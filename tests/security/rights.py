@@ -46,7 +46,7 @@ def rights() -> list[list[str]]:
             *(", ".join(map(code, requests(name))) for requests in (rest_of, management_of)),
         ]
         for name, operation in OPERATIONS.items()
-        if operation.rule.tag is None
+        if operation.rule.tag is None and operation.rule.login
     ]
 
 
@@ -55,12 +55,12 @@ def tags() -> list[list[str]]:
     rows = []
     for name, operation in OPERATIONS.items():
         rule = operation.rule
-        if rule.tag is None:
+        if rule.tag is None and rule.login:
             continue
         found = [*rest_of(name), *(request.replace(" ", " /api", 1) for request in management_of(name))]
         found += [f"POST /operator/{name}"] if name in handled() else []
         shown = ", ".join(map(code, found))
-        rows.append([code(name), rule.tag, rule.entry or "", shown])
+        rows.append([code(name), rule.tag or "no login", rule.entry or "", shown])
     return rows
 
 

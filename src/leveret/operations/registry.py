@@ -107,6 +107,7 @@ SURFACES = (
 )
 """What a whole protocol needs."""
 HEALTH = (
+    *looks("node", Rule(login=False), ("auth.look", "health.ready")),  # of which load balancers ask the second
     *looks("node", MANAGED, ("health.node",)),
     *looks("nodes", MANAGED, ("health.cluster",)),
     *looks("node", MONITORED, ("health.leaders",)),

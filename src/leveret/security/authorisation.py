@@ -69,6 +69,8 @@ class Rule(NamedTuple):
     any_right: bool = False
     """Whether one of the rights is enough."""
     tag: Tag | None = None
+    login: bool = True
+    """Whether a user must have logged in."""
     entry: Tag | None = None
     """The tag with which a virtual host need not be entered; None: it must be, whatever the tags."""
 

@@ -6,6 +6,7 @@ import shutil
 import socket
 import ssl
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from leveret.config import ServerOptions
 from leveret.core.consumer_groups import ConsumerGroup

@@ -5,10 +5,10 @@ from leveret.protocols.management.routes import ROUTES
 from tests.test_docs import code, table
 
 
-def words(path: str, operation: str | None) -> str:
+def words(path: str, operation: str) -> str:
     """What the page says of the operation of an endpoint."""
-    rule = None if operation is None else OPERATIONS[operation].rule
-    if rule is None:
+    rule = OPERATIONS[operation].rule
+    if not rule.login:
         return "no login"
     names_one = "{vhost}" in path or rule.tag == "policymaker"  # whose bodies may name it
     in_vhost = names_one and (rule.tag is None or rule.entry != rule.tag)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from leveret.observability.audit import Audit
-from leveret.protocols.sqs.service import ACTIONS, ANONYMOUS, CHANGES, QUEUE_ACTIONS, UNSIGNED
+from leveret.protocols.sqs.service import ACTIONS, ANONYMOUS, AUDITED, QUEUE_ACTIONS, UNSIGNED
 from tests.protocols.sqs.world import World, json_request
 
 ASKING = {"GetQueueAttributes", "GetQueueUrl", "ListDeadLetterSourceQueues", "ListMessageMoveTasks", "ListQueueTags"}
@@ -29,7 +29,7 @@ def rows(world: World) -> list[tuple[str, str]]:
 
 
 def test_every_action_that_changes_something_is_noted() -> None:
-    assert set(CHANGES) == {*ACTIONS, *QUEUE_ACTIONS} - ASKING - MESSAGES
+    assert set(AUDITED) == {*ACTIONS, *QUEUE_ACTIONS} - ASKING - MESSAGES
 
 
 def check_changes(world: World) -> None:

@@ -127,8 +127,6 @@ class NodeManagement:
     def dispatch(self, route: Route, call: ManagementCall) -> Answer | Awaitable[Answer]:
         """Run an endpoint where the scope of its operation says."""
         run = partial(route.ask, call)
-        if route.operation is None:
-            return run()
         operation, request, named = OPERATIONS[route.operation], call.request, call.request.parameters
         vhost, queue, shard_id, node = named.get("vhost", ""), named.get("queue", named.get("destination")), None, None
         if operation.scope == "shard":

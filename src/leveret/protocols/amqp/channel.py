@@ -29,7 +29,7 @@ from leveret.core.queue import Queue
 from leveret.core.routing import walk
 from leveret.core.streams import StreamCursor
 from leveret.core.topology import TRACE_EXCHANGE, Vhost
-from leveret.operations.registry import rule_of
+from leveret.operations.registry import OPERATIONS, rule_of
 from leveret.protocols.amqp import firehose, methods
 from leveret.protocols.amqp.bodies import delivered_header, tried
 from leveret.protocols.amqp.codec import encode
@@ -187,7 +187,7 @@ class Channel(ChannelTraffic):
 
     def note(self, method: str, facts: dict[str, object]) -> None:
         audit, connection = self.hub.audit, self.connection
-        if audit is not None:
+        if audit is not None and OPERATIONS[method].audited:
             audit.changed(connection.user_name, method, peer=connection.peer.host, vhost=self.vhost, **facts)
 
     # Publishing: see Traffic

@@ -6,27 +6,24 @@ from collections.abc import Awaitable, Callable
 
 from leveret.core.errors import LeveretError
 from leveret.observability.audit import kind_of
+from leveret.operations.registry import OPERATIONS
 from leveret.protocols.http.auth import Auth
 from leveret.protocols.http.bulk import asked_for, came_of
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.http.router import Answer, Router
 from leveret.protocols.http.server import Handler
-from leveret.protocols.management import gets, publishes, users
 from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import AdminContext
 from leveret.protocols.management.refusals import reason_of, refused
-from leveret.protocols.management.routes import ROUTES, Endpoint, Route
+from leveret.protocols.management.routes import ROUTES, Route
 from leveret.protocols.management.rules import check
 
 PREFIX = "/api"
 REFUSED = 400
-READING = frozenset(("GET", "HEAD", "OPTIONS"))
 BULK = frozenset(
     (f"POST {PREFIX}/queues/{{vhost}}/{{queue}}/move", f"DELETE {PREFIX}/queues/{{vhost}}/{{queue}}/contents")
 )
-UNAUDITED: frozenset[Endpoint] = frozenset((publishes.publish, gets.get, users.hash_given))
-"""Requests by POST that change no definition and no setting."""
 
 
 class Management:
@@ -61,16 +58,16 @@ class Management:
 
     def _endpoint(self, key: tuple[str, str], route: Route) -> Handler:
         """A function of the table as the router calls it."""
-        audited = key[0] not in READING and route.ask not in UNAUDITED
+        operation = OPERATIONS[route.operation]
 
         def allowed(request: Request) -> Answer | Awaitable[Answer]:
             call = ManagementCall(request, self._context)
-            if audited:
+            if operation.audited:
                 return self._audited(f"{key[0]} {PREFIX}{key[1]}", route, call)
             check(call, route.operation)
             return self._context.dispatch(route, call)
 
-        return allowed if route.operation is None else self._auth.wrap(self._limit(allowed))
+        return self._auth.wrap(self._limit(allowed)) if operation.rule.login else allowed
 
     async def _audited(self, endpoint: str, route: Route, call: ManagementCall) -> Answer:
         """Do something that is noted, whether it is allowed or not."""

@@ -38,15 +38,15 @@ from leveret.protocols.management import (
 from leveret.protocols.management.call import ManagementCall
 
 Endpoint = Callable[[ManagementCall], Answer | Awaitable[Answer]]
-Row = tuple[str | None, Endpoint] | tuple[str | None, Endpoint, InCluster]
+Row = tuple[str, Endpoint] | tuple[str, Endpoint, InCluster]
 Table = dict[tuple[str, str], Row]
 """By method and path: the fields of a route."""
 
 
 class Route(NamedTuple):
-    """An endpoint: its operation in the registry, or None if it is open to all, and what it adds in a cluster."""
+    """An endpoint: its operation in the registry, and what it adds in a cluster."""
 
-    operation: str | None
+    operation: str
     ask: Endpoint
     cluster: InCluster = PLAIN
 
@@ -54,7 +54,7 @@ class Route(NamedTuple):
 BROKER: Table = {
     ("GET", "/overview"): ("overview.look", overview.look, merging.OVERVIEW),
     ("GET", "/whoami"): ("users.who", users.who),
-    ("GET", "/auth"): (None, overview.auth),
+    ("GET", "/auth"): ("auth.look", overview.auth),
     ("GET", "/auth/hash_password/{password}"): ("users.hash-password", users.hash_named),
     ("POST", "/auth/hash_password"): ("users.hash-password", users.hash_given),
     ("GET", "/extensions"): ("extensions.list", overview.extensions),
@@ -213,9 +213,9 @@ HEALTH: Table = {
     ("GET", f"{CHECKS}/node-is-mirror-sync-critical"): ("health.node", health.single_node),
     ("GET", f"{CHECKS}/node-is-quorum-critical"): ("health.cluster", health.quorum_critical),
     # Load balancers ask these without a login, as in RabbitMQ 4.
-    ("GET", f"{CHECKS}/is-in-service"): (None, health.in_service),
-    ("GET", f"{CHECKS}/ready-to-serve-clients"): (None, health.ready_to_serve_clients),
-    ("GET", f"{CHECKS}/below-node-connection-limit"): (None, health.connection_limit),
+    ("GET", f"{CHECKS}/is-in-service"): ("health.ready", health.in_service),
+    ("GET", f"{CHECKS}/ready-to-serve-clients"): ("health.ready", health.ready_to_serve_clients),
+    ("GET", f"{CHECKS}/below-node-connection-limit"): ("health.ready", health.connection_limit),
     ("GET", f"{CHECKS}/metadata-store/initialized"): ("health.node", health.metadata_store),
     ("GET", f"{CHECKS}/metadata-store/initialized/with-data"): ("health.node", health.metadata_store_with_data),
     ("GET", f"{LEADERS}/all-vhosts"): ("health.leaders", health.queue_leaders),

@@ -19,11 +19,11 @@ REASONS: dict[Tag, str] = {
 }
 
 
-def check(call: ManagementCall, operation: str | None) -> None:
-    """Refuse an operation that the tags of the user do not allow; None is open to every client."""
-    if operation is None:
-        return
+def check(call: ManagementCall, operation: str) -> None:
+    """Refuse an operation that the tags of the user do not allow."""
     rule, vhost = OPERATIONS[operation].rule, call.request.parameters.get("vhost")
+    if not rule.login:
+        return
     try:
         admit(call.context.access.permissions, call.identity, rule, vhost, OPERATOR)
     except TagRefused as error:

@@ -12,6 +12,7 @@ from itertools import count
 from leveret.core.errors import LeveretError
 from leveret.observability.audit import Audit
 from leveret.observability.logs import Log
+from leveret.operations.registry import OPERATIONS
 from leveret.protocols.http.limits import Throttle
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Admitted, Response
@@ -69,12 +70,9 @@ ANONYMOUS = "(anonymous)"  # signatures are not checked
 UNSIGNED = "(unsigned)"
 _KEY = re.compile(rb"Credential=([\w-]{1,128})(?:/|%2F)", re.ASCII | re.IGNORECASE)
 
-CHANGES: dict[str, tuple[str, ...]] = {
+NOTED: dict[str, tuple[str, ...]] = {
     "AddPermission": ("Label", "AWSAccountIds", "Actions"),
-    "CancelMessageMoveTask": (),
     "CreateQueue": ("Attributes",),
-    "DeleteQueue": (),
-    "PurgeQueue": (),
     "RemovePermission": ("Label",),
     "SetQueueAttributes": ("Attributes",),
     "StartMessageMoveTask": ("SourceArn", "DestinationArn", "MaxNumberOfMessagesPerSecond"),
@@ -82,6 +80,7 @@ CHANGES: dict[str, tuple[str, ...]] = {
     "UntagQueue": ("TagKeys",),
 }
 """The parameters that are noted besides the queue."""
+AUDITED = frozenset(action for action, name in authorization.ACTIONS.items() if OPERATIONS[name].audited)
 
 
 class Service:
@@ -151,7 +150,7 @@ class Service:
         if len(request.raw_path) > 1 and "QueueUrl" not in parameters:
             parameters["QueueUrl"] = request.raw_path.decode("latin-1")
         call = SqsCall(account, wire, request_id, action, parameters, caller, request)
-        if self.audit is not None and action in CHANGES:
+        if self.audit is not None and action in AUDITED:
             return audited(self.audit, call, partial(self.perform, call))
         return self.perform(call)
 
@@ -262,7 +261,7 @@ def facts_of(call: SqsCall) -> dict[str, object]:
         facts["queue"] = str(given["QueueName"])
     elif "QueueUrl" in given:
         facts["queue"] = name_of(str(given["QueueUrl"]))
-    return facts | {name: given[name] for name in CHANGES[call.action] if name in given}
+    return facts | {name: given[name] for name in NOTED.get(call.action, ()) if name in given}
 
 
 def claimed_key(request: Request) -> str:
