@@ -1,5 +1,6 @@
 """The arrows of the architecture: who may import whom, what the core must not touch, and that the map is true."""
 
+import ast
 import re
 from collections.abc import Collection
 from graphlib import CycleError, TopologicalSorter
@@ -73,6 +74,9 @@ CODE = (".py", ".pyx", ".pxd", ".pxi", ".pyi")
 TYPES_ONLY = re.compile(r"^if TYPE_CHECKING:\n(?:(?:    .*)?\n)+", re.MULTILINE)
 CLASS = re.compile(r"^(?:cdef )?class (\w+)(?:\(([^)]*)\))?", re.MULTILINE)
 LEVELS_MAX = 2
+MODULE_LINE = re.compile(r"^ *(\w+(?:\.pyx?|/)) {2,}\S", re.MULTILINE)
+PACKAGE_ROW = re.compile(r"^\| `([\w/]+/)` \| (.*) \|$", re.MULTILINE)
+MAP_LINES_MAX = 150
 NAMED = re.compile(r"`([\w./-]+\.(?:pyx|pxd|pyi|py|h))(?::([\w.]+))?`")
 
 
@@ -194,3 +198,58 @@ def test_architecture_names_what_exists() -> None:
         elif match[2] and match[2] not in names(path):
             wrong.append(f"{match[1]}:{match[2]} (no such function or class)")
     assert not wrong, "ARCHITECTURE.md names what is not there:\n" + "\n".join(wrong)
+
+
+def package_docstring(init: Path) -> str:
+    """What a package says of itself."""
+    return ast.get_docstring(ast.parse(init.read_text())) or ""
+
+
+def first_line(path: Path) -> str:
+    """What a module says of itself, in one line."""
+    found = re.search(r'[rR]?"""(.+?)(?:\n|""")', path.read_text())
+    return found[1].rstrip(".") if found else "..."
+
+
+def packages() -> list[Path]:
+    """The folders of all packages, but for the first, whose docstring is for users, and the former name of one."""
+    root = ROOT / "src" / "leveret"
+    found = (path.parent for path in files(".py", under="src/leveret") if path.name == "__init__.py")
+    return [folder for folder in found if folder not in (root, root / "pipeline")]
+
+
+def test_packages_list_their_modules() -> None:
+    """One line for each module and subpackage: its name, two spaces or more, what it is for."""
+    wrong = []
+    for folder in packages():
+        init = folder / "__init__.py"
+        listed = MODULE_LINE.findall(package_docstring(init))
+        there = {path.name: path for path in files(".py", ".pyx", under=relative(folder)) if path.parent == folder}
+        there |= {f"{sub.name}/": sub / "__init__.py" for sub in packages() if sub.parent == folder}
+        del there["__init__.py"]
+        for name in sorted(set(there) - set(listed)):
+            wrong.append(f"{relative(init)}: add the line\n{name}  {first_line(there[name])}")
+        for name in listed:
+            if name not in there or listed.count(name) > 1:
+                wrong.append(f"{relative(init)}: delete the line of {name}")
+    assert not wrong, "docstrings of packages do not list their modules, a line each:\n" + "\n".join(wrong)
+
+
+def test_the_map_is_short_and_names_all_packages() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    count = len(text.splitlines())
+    assert count <= MAP_LINES_MAX, (
+        f"ARCHITECTURE.md has {count} lines: what is about one package goes into its docstring"
+    )
+    rows = dict(PACKAGE_ROW.findall(text))
+    named = {str(folder.relative_to(ROOT / "src" / "leveret")) + "/" for folder in packages()} | {"pipeline/"}
+    missing = [each for each in sorted(named) if each not in rows and not has_part(rows, each)]
+    gone = [each for each in rows if each not in named]
+    assert not missing, f"ARCHITECTURE.md: add a row to the table of packages for each of {missing}"
+    assert not gone, f"ARCHITECTURE.md: delete the rows of {gone}"
+
+
+def has_part(rows: dict[str, str], package: str) -> bool:
+    """Whether the row of a package names one inside of it."""
+    folder, _, name = package.rstrip("/").rpartition("/")
+    return f"`{name}/`" in rows.get(f"{folder}/", "")

@@ -1,1 +1,9 @@
-"""Peer links: one authenticated connection between two nodes, with streams and calls on it."""
+"""Peer links: one authenticated connection between two nodes, with streams and calls on it.
+
+calls.py          calls of one node to another, which may take long
+handshake.py      the handshake of two nodes: each proves that it knows the secret of the cluster
+link.py           a link between two nodes: one connection, on which both open streams once they are authenticated
+peer_listener.py  the port that other nodes connect to: TLS and the handshake for each connection
+peers.py          the other nodes of a cluster, and the links to them
+wire.py           the bytes between two nodes: many streams on one connection
+"""

@@ -1,4 +1,12 @@
-"""The exchange types, one file each; `new_exchange` picks the class by its name on the wire."""
+"""The exchange types, one file each; `new_exchange` picks the class by its name on the wire.
+
+base.py     what every exchange has: its declaration, its bindings in the order they were made
+direct.py   exchanges that look at nothing but the routing key, or not even that: direct, default and fanout
+hashing.py  exchanges that choose by a hash: x-consistent-hash and x-modulus-hash
+headers.py  the headers exchange: binding arguments are compared with the message's headers
+random.py   the exchanges x-random and x-local-random: one of the bound destinations, by chance, for each message
+topic.py    the topic exchange: binding keys are patterns of dot-separated words, kept in a trie
+"""
 
 from leveret.core.errors import InvalidArgument, PreconditionFailed
 from leveret.core.exchanges.base import Arguments, Binding, Exchange

@@ -1,1 +1,17 @@
-"""Commit batches appended once and durable before they are confirmed."""
+"""Commit batches appended once and durable before they are confirmed.
+
+files/               the journal in files: a data directory with segments, their recovery and their verification
+postgres/            the journal in PostgreSQL: the tables of a shard, its owner epoch, and recovery from rows
+batch.pyx            batches: entries are appended to an open batch, which is sealed when it is to be written
+checkpoint.py        checkpoints: the whole state at one position of the log
+columns.pyx          entries of commit batches as columns, for the pipeline
+commit.py            group commit: whatever was appended while the last sync ran is the next commit batch
+compaction.py        compaction: the oldest segment goes first, and only once nothing lives in it
+entries.pyx          reading commit batches: whether one is whole, and its entries
+journal.pyx          the journal on files, as the core sees it: what it appends, counts and reads back
+options.py           what can be chosen about a journal
+postgres_figures.py  figures of the connections to PostgreSQL
+records.pyx          the bytes of a commit batch: one group commit, written once and never changed
+store.py             a log, open: the journal, its commits, checkpoints and compaction, wherever its segments lie
+walk.pyx             walking through the commit batches of a segment without replaying them
+"""
