@@ -1,4 +1,4 @@
-"""What answers requests on a node: the APIs of each shard, by name, and those of the node itself."""
+"""The APIs that answer forwarded requests: those of each shard, by name, and those of the node itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from leveret.protocols.http.server import Handler, Refuse
 
 
 class Api(NamedTuple):
-    """One API: its requests have their identity by then; what it raises becomes an answer by `refuse`."""
+    """One API. Its requests have their identity; `refuse` makes an answer of an error that it raises."""
 
     handler: Handler
     refuse: Refuse
@@ -25,11 +25,11 @@ class Apis(Protocol):
         """A queue or stream as an API shows it; None: the shard does not have it."""
 
     def close(self) -> None:
-        """The shard is served no more: requests that wait for something in it are answered."""
+        """Answer the requests that wait for something in the shard: this node serves it no more."""
 
 
 class NoApis:
-    """Of a shard that answers AMQP only."""
+    """The APIs of a shard that answers AMQP only: none."""
 
     by_name: Mapping[str, Api] = {}
 
@@ -42,7 +42,7 @@ class NoApis:
 
 
 MakeApis = Callable[[str, Broker], Apis]
-"""Makes the APIs of a shard, of its id and its broker."""
+"""Makes the APIs of a shard, given its id and its broker."""
 
 
 def no_apis(shard_id: str, broker: Broker) -> Apis:

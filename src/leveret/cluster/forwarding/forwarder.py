@@ -1,10 +1,10 @@
-"""Brings requests to the shard or node that answers them, and the answers back; by a link if it is another process.
+"""Forwards requests to the shard or node that answers them: over a link, unless this process has it.
 
-    ask(shard, api, request)      the node that has the shard; who has it next, if that changes before anything is done
-    ask_node(name, edge, request), everywhere(edge, request)      nodes themselves
+    ask(shard, edge, request)                                   to the owner of a shard, or its next owner
+    ask_node(name, edge, request), everywhere(edge, request)    to one node or to all
 
-While no node has a shard, a request waits for its next owner, some seconds. When a node is lost that may have done what
-it was asked for, only what can be done twice is asked again.
+While no node has a shard, a request waits some seconds for its next owner. When a node is lost that may have run a
+request, the request is sent again only if it may run twice.
 """
 
 from __future__ import annotations
@@ -44,49 +44,35 @@ class Forwarder:
         self._node = node
         self._forwarded_handlers: set[ForwardedHandler] = set()
         self._bodies_bytes = 0
-        self._patient: set[asyncio.Task[Any] | PendingForward] = set()
+        self._patient: set[PendingForward] = set()
         self.forwarded = 0
         """How many requests were sent to other nodes."""
 
     # Asking
 
     def ask(self, shard_id: str, edge: str, request: Request, again: bool = False) -> Answer | Awaitable[Answer]:
-        """What a shard answers; `again`: it may be asked twice, whatever its method."""
+        """The answer of a shard; `again`: the request may be sent twice, whatever its method."""
         shard = self._node.shards.get(shard_id)
         if shard is not None and shard.is_proven():
             return shard.edges.by_name[edge].handler(request)
         again = again or request.method in SAFE
         link = self._link(shard_id)
-        if link is None:
-            return self._wait(shard_id, edge, request) if again else self._find(shard_id, edge, request, again)
-        sent_request = self._send(link, {"edge": edge, "shard": shard_id}, request)
-        pending = PendingForward(sent_request, partial(self._find, shard_id, edge, request, again), self._forget)
+        sent_request = None if link is None else self._send(link, {"edge": edge, "shard": shard_id}, request)
+        pending = PendingForward(partial(self._find, shard_id, edge, request, again), self._forget, sent_request)
         if again and not pending.done:
             self._patient.add(pending)
         return pending
 
     def close(self) -> None:
-        """Let no request wait here any longer for what another node can answer as well."""
+        """End the requests that wait here and that another node can answer as well."""
         for each in list(self._patient):
-            each.cut_off() if isinstance(each, PendingForward) else each.cancel()
+            each.cut_off()
 
     def _forget(self, pending: PendingForward) -> None:
         self._patient.discard(pending)
 
-    async def _wait(self, shard_id: str, edge: str, request: Request) -> Answer:
-        """Ask for something that may be asked twice, and so may be cut off."""
-        task = asyncio.current_task()
-        assert task is not None, "a coroutine runs in one"
-        self._patient.add(task)
-        try:
-            return await self._find(shard_id, edge, request, again=True)
-        finally:
-            self._patient.discard(task)
-
-    async def _find(
-        self, shard_id: str, edge: str, request: Request, again: bool, failed: Exception | None = None
-    ) -> Answer:
-        """Ask the node that has the shard, or will have it soon; `failed`: the one who had it has not done it."""
+    async def _find(self, shard_id: str, edge: str, request: Request, again: bool, failed: Exception | None) -> Answer:
+        """Ask the owner of the shard, or the next one; `failed`: why the owner that was asked has not answered."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + PATIENCE_S
         while True:
@@ -106,7 +92,7 @@ class Forwarder:
                     deadline_s = loop.time() + PATIENCE_S
 
     async def _try(self, shard_id: str, edge: str, request: Request) -> Answer:
-        """Ask the one who has the shard now."""
+        """Ask the owner that the shard has now."""
         shard = self._node.shards.get(shard_id)
         if shard is not None and shard.is_proven():
             answer = shard.edges.by_name[edge].handler(request)
@@ -117,12 +103,12 @@ class Forwarder:
         return await self._send(link, {"edge": edge, "shard": shard_id}, request).answer()
 
     def _link(self, shard_id: str) -> PeerLink | None:
-        """The way to the node that has a shard."""
+        """The link to the owner of a shard."""
         owner = self._node.owner_of(shard_id)
         return None if owner is None else self._node.links.get(owner)
 
     async def ask_node(self, name: str, edge: str, request: Request) -> Answer:
-        """What a node answers; a refusal is an answer, as it is by a link."""
+        """The answer of a node; a refusal is an answer, as it is over a link."""
         if name == self._node.name:
             own = self._node.edges[edge]
             try:
@@ -139,7 +125,7 @@ class Forwarder:
             raise Refusal(503, f"node '{name}' did not answer: {error}", RETRY_AFTER) from None
 
     async def everywhere(self, edge: str, request: Request, timeout_s: float = GATHERED_S) -> dict[str, Answer]:
-        """What all nodes answer, by name; those who do not in time are left out."""
+        """The answers of all nodes by name, without those that do not answer in time."""
         names = [self._node.name, *self._node.links]
         asking = {name: asyncio.ensure_future(self.ask_node(name, edge, request)) for name in names}
         try:
@@ -160,7 +146,7 @@ class Forwarder:
     # Answering
 
     def opened(self, link: PeerLink, number: int, head: Mapping[str, Any]) -> ForwardedHandler:
-        """A request of another node; raises what is refused, and then nothing was done."""
+        """Begin a request of another node; raises if it is refused, and then nothing was done."""
         edge = self._edge(head)
         request, size = request_of(dict(head))
         if len(self._forwarded_handlers) >= FORWARDED_MAX or self._bodies_bytes + size > BODIES_BYTES_MAX:
@@ -171,7 +157,7 @@ class Forwarder:
         return forwarded_handler
 
     def _edge(self, head: Mapping[str, Any]) -> Api:
-        """What is to answer a request."""
+        """The API that answers a request."""
         name, shard_id, node = str(head["edge"]), head.get("shard"), self._node
         if int(head.get("catalog", 0)) > node.catalog.version:
             node.catalog.hint(int(head["catalog"]))

@@ -1,4 +1,4 @@
-"""A request of a client of another node: the end of the one who answers."""
+"""A request that another node forwarded to this one, and its answer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ForwardedHandler:
         size: int,
         done: Callable[[ForwardedHandler], None],
     ) -> None:
-        """Answer when the body is here; `done` is told of the end."""
+        """Answer when the body has come; `done` is called at the end."""
         self.size = size
         self._link = link
         self._number = number
@@ -53,17 +53,17 @@ class ForwardedHandler:
     # From the link
 
     def heard(self, data: bytes) -> None:
-        """More of the body."""
+        """Take more of the body."""
         self._body += data
         if not self._begun and len(self._body) >= self.size:
             self._begin()
 
     def paused(self, paused: bool) -> None:
-        """The other node takes no more for a while, or again."""
+        """Pause the answer while the other node takes no more of it, or resume it."""
         self._resumed.clear() if paused else self._resumed.set()
 
     def ended(self, reason: str) -> None:
-        """The client has gone, or its node."""
+        """Cancel the work: the client has gone, or its node."""
         self._over = True
         if self._work is not None:
             self._work.cancel()
@@ -72,7 +72,7 @@ class ForwardedHandler:
     # The answer
 
     def _begin(self) -> None:
-        """Let the handler answer; whatever is logged meanwhile, by its tasks too, names the request."""
+        """Call the handler; what it and its tasks log names the request."""
         if self._begun or self._over:
             return
         self._begun = True
@@ -90,7 +90,7 @@ class ForwardedHandler:
             AROUND.reset(outside)
 
     def _await(self, answer: Streamed | Awaitable[Answer]) -> None:
-        """Go on when an answer is there, or, if it is a stream, when all of it was sent."""
+        """Go on when the answer has come, or when all of one in parts was sent."""
         if isinstance(answer, PendingAnswer):
             self._work = answer
             answer.add_done_callback(self._finished)
@@ -148,7 +148,7 @@ class ForwardedHandler:
         self._done(self)
 
     def _failed(self, error: Exception) -> Response:
-        """The answer to a request that was refused, or that broke something."""
+        """The answer to a request that was refused or failed."""
         try:
             return self._edge.refuse(error if isinstance(error, LeveretError) else self._internal(error))
         except Exception as second:
@@ -156,7 +156,7 @@ class ForwardedHandler:
             return Response(500)
 
     def _internal(self, error: Exception) -> Refusal:
-        """What is told about an error of ours: where to look for it."""
+        """Log an error of the server; the refusal names the request in the log."""
         request = self._request
         what = {"method": request.method, "path": request.shown_path, **request.facts()}
         LOG.error("request failed", error, peer=self._link.peer, **what)

@@ -1,7 +1,7 @@
 """Logins of browsers on all nodes: a user who logs out of one has logged out of all.
 
-Those within reach are told at once. For the others a logout is a definition: a node that could not be reached, or did
-not run, hears of it with the definitions that it has missed, before it lets anybody in by them.
+Nodes within reach end the session at once. For the others a logout is a definition: a node that was not reached, or did
+not run, applies it with the definitions that it has missed, before it serves clients again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Logouts:
     """The sessions that were logged out, on whatever node."""
 
     def __init__(self, node: Node, sessions: Sessions, login: ConsoleLogin) -> None:
-        """Tell other nodes of sessions that end here, and hear of those that end there, or have ended."""
+        """Announce sessions that end here to the other nodes, and end those that end there or have ended."""
         self._node = node
         self._sessions = sessions
         self._noting: set[asyncio.Task[None]] = set()
@@ -47,17 +47,17 @@ class Logouts:
             for each in replica.broker.catalog.of(Kind.LOGOUT):
                 sessions.forget(each["user"], each["name"])
         replica.followers.append(self._follow)
-        node.edges[EDGE] = Api(self._heard, problem)
-        login.cluster, login.tell = node.cluster, self.tell
+        node.edges[EDGE] = Api(self._end, problem)
+        login.cluster, login.announce = node.cluster, self.announce
 
     async def close(self) -> None:
-        """Note nothing more."""
+        """Stop noting logouts."""
         for task in self._noting:
             task.cancel()
         await asyncio.gather(*self._noting, return_exceptions=True)
 
-    async def tell(self, session: BrowserSession) -> None:
-        """A session has ended here."""
+    async def announce(self, session: BrowserSession) -> None:
+        """End a session on all nodes: it has ended here."""
         request = Request("POST", b"/", {}, NO_PEER)
         request.body = json.dumps({"user": session.user, "id": session.id}).encode()
         await self._node.forwarder.everywhere(EDGE, request)
@@ -67,7 +67,7 @@ class Logouts:
         await asyncio.wait([task], timeout=NOTED_S)
 
     async def _note(self, session: BrowserSession) -> None:
-        """Let all nodes know, those too that cannot be reached now; as long as it takes."""
+        """Define the logout; try until that succeeds."""
         while True:
             try:
                 await self._node.decide(lambda core: note(core, session))
@@ -76,11 +76,11 @@ class Logouts:
                 LOG.warning("logout not noted", user=session.user, reason=error)
             await asyncio.sleep(RETRY_S)
 
-    def _heard(self, request: Request) -> Response:
-        told = json.loads(request.body)
-        if not isinstance(told, dict) or not {"user", "id"} <= told.keys():
+    def _end(self, request: Request) -> Response:
+        session = json.loads(request.body)
+        if not isinstance(session, dict) or not {"user", "id"} <= session.keys():
             raise InvalidArgument("no session is named")
-        self._sessions.forget(str(told["user"]), str(told["id"]))
+        self._sessions.forget(str(session["user"]), str(session["id"]))
         return Response(204)
 
     def _follow(self, change: DefinitionChange) -> None:
@@ -89,7 +89,7 @@ class Logouts:
 
 
 def note(core: Broker, session: BrowserSession) -> None:
-    """Define that a session has ended; forget those whose cookies are too old by now, and the oldest of too many."""
+    """Define that a session has ended; delete logouts whose cookies have expired, and the oldest of too many."""
     kept: list[dict[str, Any]] = []
     for each in list(core.catalog.of(Kind.LOGOUT)):
         if each["until_ms"] <= core.now_ms:
@@ -98,5 +98,5 @@ def note(core: Broker, session: BrowserSession) -> None:
             kept.append(each)
     for each in sorted(kept, key=lambda row: row["until_ms"])[: len(kept) + 1 - ENDED_PER_USER_MAX]:
         core.undefine(Kind.LOGOUT, each)
-    told = {"user": session.user, "name": session.id, "until_ms": session.began_ms + AGE_MS_MAX}
-    core.define(Kind.LOGOUT, told)
+    logout = {"user": session.user, "name": session.id, "until_ms": session.began_ms + AGE_MS_MAX}
+    core.define(Kind.LOGOUT, logout)

@@ -28,12 +28,12 @@ SECRET_HEADERS = frozenset((b"authorization", b"cookie", b"x-amz-security-token"
 NOTHING = Response(500)  # in the place of an answer that has not come
 UNREAD_BYTES_HIGH = 1 << 20  # of a stream that the client does not read, before the other node is told to pause
 Answer = Response | Streamed
-Find = Callable[[Exception], Coroutine[Any, Any, Answer]]
+Find = Callable[[Exception | None], Coroutine[Any, Any, Answer]]
 
 
 def request_head(request: Request) -> dict[str, Any]:
     """All of a request but its body and the credentials of its sender."""
-    who, peer = request.identity, request.peer
+    identity, peer = request.identity, request.peer
     return {
         "method": request.method,
         "target": request.target.decode("latin-1"),
@@ -44,13 +44,13 @@ def request_head(request: Request) -> dict[str, Any]:
         },
         "peer": [peer.host, peer.port, peer.tls, peer.certificate_name],
         "version": request.version,
-        "identity": None if who is None else who.to_list(),
+        "identity": None if identity is None else identity.to_list(),
         "size": len(request.body),
     }
 
 
 def request_of(head: dict[str, Any]) -> tuple[Request, int]:
-    """The reverse: a request, and how many bytes its body has; raises what another node should not have said."""
+    """The reverse: a request, and the size of its body; raises InvalidArgument for a head that is none."""
     try:
         headers = {name.encode("latin-1"): value.encode("latin-1") for name, value in head["headers"].items()}
         target = head["target"].encode("latin-1")
@@ -75,14 +75,14 @@ def answer_head(answer: Response | Streamed) -> bytes:
 
 def answer_of(data: bytes) -> tuple[dict[str, Any], bytes]:
     """The head of an answer, and the begin of its body."""
-    head, _, rest = data.partition(b"\n")
+    line, _, rest = data.partition(b"\n")
     try:
-        told = unpacked(head)
-        told["headers"] = tuple((str(name), str(value)) for name, value in told["headers"])
-        told["status"] = int(told["status"])
+        head = unpacked(line)
+        head["headers"] = tuple((str(name), str(value)) for name, value in head["headers"])
+        head["status"] = int(head["status"])
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidArgument(f"no answer: {error}") from None
-    return told, rest
+    return head, rest
 
 
 class NotDone(LeveretError):
@@ -90,13 +90,13 @@ class NotDone(LeveretError):
 
 
 class ForwardedRequest(PendingAnswer[Response | Streamed]):
-    """One request; it is done when the answer is here, or the begin of one in parts."""
+    """A request that was sent to another node; it is done when the answer has come, or the begin of one in parts."""
 
     def __init__(self, link: PeerLink, head: dict[str, Any], request: Request) -> None:
-        """Ask another node; `head` says what it is to be answered by."""
+        """Send a request; `head` names the shard and the API that answer it."""
         super().__init__(NOTHING)
         self._link = link
-        self._told: dict[str, Any] | None = None
+        self._head: dict[str, Any] | None = None
         self._parts: deque[bytes] = deque()
         self._unread_bytes = 0
         self._pausing = False
@@ -108,7 +108,7 @@ class ForwardedRequest(PendingAnswer[Response | Streamed]):
             link.send(self._number, body[start : start + PIECE_BYTES])
 
     async def answer(self) -> Response | Streamed:
-        """What the other node answers. NotDone: nothing; Unreachable: that is unknown."""
+        """The answer of the other node; raises NotDone if it did nothing, and Unreachable if that is unknown."""
         try:
             return await self
         except BaseException:
@@ -120,7 +120,7 @@ class ForwardedRequest(PendingAnswer[Response | Streamed]):
         self.close()
 
     def close(self) -> None:
-        """The answer is not waited for any more."""
+        """End the stream: no answer is needed any more."""
         self._link.end(self._number)
 
     def _finish_with(self, answer: Response | Streamed) -> None:
@@ -130,23 +130,23 @@ class ForwardedRequest(PendingAnswer[Response | Streamed]):
     # From the link
 
     def heard(self, data: bytes) -> None:
-        """More of the answer; what is none ends it."""
+        """Take more of the answer; bytes that are none end the request."""
         try:
-            if self._told is None:
-                self._told, data = answer_of(data)
-                if self._told.get("parts"):
-                    self._begin_stream(self._told)
+            if self._head is None:
+                self._head, data = answer_of(data)
+                if self._head.get("parts"):
+                    self._begin_stream(self._head)
             self._take(data)
         except InvalidArgument as error:
             self.close()
             self.ended(str(error))
 
-    def _begin_stream(self, told: dict[str, Any]) -> None:
+    def _begin_stream(self, head: dict[str, Any]) -> None:
         if not self.done:
             self._stirred = asyncio.Event()
             parts = self._read(self._stirred)
             self._finish_with(
-                Streamed(parts, told["type"], told["headers"], status=told["status"], length=told["length"])
+                Streamed(parts, head["type"], head["headers"], status=head["status"], length=head["length"])
             )
 
     def _take(self, data: bytes) -> None:
@@ -161,21 +161,21 @@ class ForwardedRequest(PendingAnswer[Response | Streamed]):
             self._link.pause(self._number, True)
 
     def paused(self, paused: bool) -> None:
-        """The request is sent already."""
+        """Nothing waits: the request was sent as a whole."""
 
     def ended(self, reason: str) -> None:
-        """The answer is whole, or will never be."""
+        """The other node has sent all of its answer, or will send no more of it."""
         self._end = reason
         self._stir()
         if self.done:
             return
-        if self._told is None and self._link.is_up:
+        if self._head is None and self._link.is_up:
             self.finish(NotDone(reason))
-        elif self._told is None or reason:
+        elif self._head is None or reason:
             self.finish(Unreachable(f"node '{self._link.peer}' was lost before it had answered"))
         else:
-            body, told = b"".join(self._parts), self._told
-            self._finish_with(Response(told["status"], body, told["type"], told["headers"]))
+            body, head = b"".join(self._parts), self._head
+            self._finish_with(Response(head["status"], body, head["type"], head["headers"]))
 
     def _stir(self) -> None:
         if self._stirred is not None:
@@ -204,15 +204,28 @@ class ForwardedRequest(PendingAnswer[Response | Streamed]):
 
 
 class PendingForward(PendingAnswer[Answer]):
-    """One request."""
+    """A request to a shard that another node has; mostly that node answers, and the request needs no task.
 
-    def __init__(self, sent_request: ForwardedRequest, find: Find, ended: Callable[[PendingForward], None]) -> None:
-        """Wait for a node; `find` asks the next one, `ended` is told when it is not waited for any more."""
+    asked ---- answered -------------------------------------------> done
+      '------- no node to ask, not done, or lost ----> a task finds the next owner -> done
+    """
+
+    def __init__(
+        self, find: Find, ended: Callable[[PendingForward], None], sent_request: ForwardedRequest | None
+    ) -> None:
+        """`find` asks the next owner; without a request that was sent it asks the first one, too.
+
+        `ended` is called when the answer is there or not needed any more.
+        """
         super().__init__(NOTHING)
         self._find = find
         self._ended = ended
-        self._work: ForwardedRequest | asyncio.Task[Answer] = sent_request
-        sent_request.add_done_callback(self._heard)
+        self._work: ForwardedRequest | asyncio.Task[Answer]
+        if sent_request is None:
+            self._start(None)
+        else:
+            self._work = sent_request
+            sent_request.add_done_callback(self._answered)
 
     def cancel(self) -> None:
         if not self.done:
@@ -221,24 +234,26 @@ class PendingForward(PendingAnswer[Answer]):
             self._ended(self)
 
     def cut_off(self) -> None:
-        """This node stops: the waiting client is to ask another one."""
+        """Refuse the request, because this node stops: the client asks another node."""
         self._work.cancel()
         self._finish(Refusal(503, "the server is stopping: try another one"))
 
     def __await__(self) -> Generator[object, None, Answer]:
-        """See PendingAnswer; a task that is cancelled waits for nothing any more."""
+        """See PendingAnswer; a task that is cancelled cancels the request."""
         try:
             return (yield from super().__await__())
         except BaseException:
             self.cancel()
             raise
 
-    def _heard(self, sent_request: PendingAnswer[Answer]) -> None:
-        """The node has answered, or will not."""
+    def _start(self, error: Exception | None) -> None:
+        self._work = task = asyncio.ensure_future(self._find(error))
+        task.add_done_callback(self._found)
+
+    def _answered(self, sent_request: PendingAnswer[Answer]) -> None:
         error = sent_request.exception()
         if isinstance(error, NotDone | Unreachable):
-            self._work = task = asyncio.ensure_future(self._find(error))
-            task.add_done_callback(self._found)
+            self._start(error)
         else:
             self._take(sent_request)
 

@@ -72,7 +72,7 @@ class ConsoleLogin:
         self._oauth = oauth
         self._access = access
         self._audit = audit
-        self.tell: Callable[[BrowserSession], Awaitable[object]] = _tell_nobody
+        self.announce: Callable[[BrowserSession], Awaitable[object]] = _announce_to_none
         """Lets other nodes know that a session has ended."""
         self.cluster: str | None = None
         """The one that this server is a node of."""
@@ -142,7 +142,7 @@ class ConsoleLogin:
         session = self._auth.sessions.find(request)
         if session is not None and self._auth.sessions.identify(request) is not None:
             self._auth.sessions.end(session)
-            await self.tell(session)
+            await self.announce(session)
         headers = (cookie_line("", request), *NO_STORE)
         if session is None or self._oauth is None or session.identity.expires_ms is None:
             return Response(204, headers=headers)
@@ -186,7 +186,7 @@ class ConsoleLogin:
         return True
 
 
-async def _tell_nobody(session: BrowserSession) -> None:
+async def _announce_to_none(session: BrowserSession) -> None:
     """A single server has no other node to tell."""
 
 
