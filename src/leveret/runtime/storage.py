@@ -26,7 +26,7 @@ from leveret.storage.journal.store import Store
 from leveret.storage.segments import Damage
 from leveret.storage.store_url import is_url
 from leveret.storage.stream.directory import FileStreamDirectories, MemoryStreamDirectories
-from leveret.storage.stream.files.verify import verify_partition
+from leveret.storage.stream.files.recovery import verify_partition
 from leveret.storage.stream.options import StreamOptions
 from leveret.storage.stream.postgres.directory import TableStreamDirectories
 from leveret.storage.stream.store import Fetch, StreamStore, no_blobs

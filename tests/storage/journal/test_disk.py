@@ -3,13 +3,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 from unittest.mock import Mock
 
 import pytest
 
 from leveret.core.errors import DataLocked, InvalidArgument
-from leveret.storage.disk import Disk, replace_file
+from leveret.storage.disk import Disk, NoRoom, create_file, replace_file
 from leveret.storage.journal.options import JournalOptions
+from tests.sim.simdisk import SimDisk
 from tests.storage.journal.world import FaultyDisk, World
 
 
@@ -91,3 +93,15 @@ def test_what_is_in_memory_needs_no_disk(
         monkeypatch.setattr(os, "preadv", Mock(side_effect=error))
     assert disk.is_cached(fd, 200_000, 0) is cached
     disk.close(fd)
+
+
+def test_a_full_disk_keeps_the_old_file_and_nothing_of_the_new_one() -> None:
+    disk = SimDisk(capacity_bytes=10)
+    replace_file(disk, "name", b"old")
+    with pytest.raises(NoRoom):
+        replace_file(disk, "name", bytes(20))
+    with pytest.raises(NoRoom):
+        create_file(disk, "other", bytes(20))
+    assert (disk.names(), disk.read_all("name")) == (["name"], b"old")
+    disk.close(create_file(disk, "other", b"new"))
+    assert disk.crash(Random(1)).read_all("other") == b"new"

@@ -20,7 +20,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 from leveret.core.errors import DiskFull, Fenced, JournalFailed
 from leveret.core.histogram import Histogram
@@ -34,16 +35,8 @@ EXIT_FENCED = 77
 IDLE_SECONDS = 0.1
 
 Outcome = Callable[[JournalFailed | None], None]
-
-
-class Lock(Protocol):
-    """What protects the broker and its journal; a threading.Lock is one, and so is nothing at all in one thread."""
-
-    def __enter__(self) -> object:
-        """Wait for it."""
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any, /) -> object:
-        """Let others have it."""
+Lock = AbstractContextManager[object]
+"""What protects the broker and its journal; a threading.Lock is one, and so is nothing at all in one thread."""
 
 
 def open_gate(gate: threading.Lock) -> None:

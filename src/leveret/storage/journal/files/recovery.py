@@ -260,10 +260,7 @@ def play_bytes(data: bytes, segment: int, keys: MasterKeys, state: JournaledStat
     header = parse_header(data, segment)
     if header is None:
         raise DamagedJournal(f"{segment_name(segment)} has a damaged header: {REMEDY}")
-    replay = Replay(state, {})
-    head = read_head(data, HEADER_BYTES, header.salt)
-    offset = HEADER_BYTES
-    while head is not None:
+    replay, offset = Replay(state, {}), HEADER_BYTES
+    while (head := read_head(data, offset, header.salt)) is not None:
         play_batch(replay, data, offset, head, header, keys)
         offset = head.end
-        head = read_head(data, offset, header.salt)

@@ -17,7 +17,8 @@ from leveret.core.errors import DamagedJournal, UnknownFormat
 from leveret.storage import segments
 from leveret.storage.disk import Bytes, Disk, read_start
 from leveret.storage.encryption import NO_SALT, TAG_BYTES, KeyRef, MasterKeys, SegmentCipher, batch_nonce, sealed_batch
-from leveret.storage.journal.records import CommitBatch, crc32c
+from leveret.storage.journal.entries import read_head
+from leveret.storage.journal.records import CommitBatch
 from leveret.storage.segments import HEADER_BYTES
 
 FRAME_HEADER_BYTES = 48
@@ -26,7 +27,8 @@ WINDOW_BYTES = 256 << 10
 """Read at once: a backlog is drained in the order in which it was written."""
 
 _HEADER = struct.Struct("<4sHHIQI16s12s8xI")
-_BATCH = struct.Struct("<4sIIIQQIIQ")
+_LENGTHS = struct.Struct("<II")  # of the bodies and of the entries, in the header of a commit batch
+_LENGTHS_AT = 8
 _MAGIC = b"LSEG"
 FRAME_MAGIC = b"LFRM"
 _VERSION, _DERIVED_VERSION = 1, 2
@@ -77,6 +79,14 @@ class SegmentHeader(NamedTuple):
     def opened(self, keys: MasterKeys, seq: int, sealed: Bytes, authentic: bytes) -> bytes:
         """The bodies and entries of an encrypted commit batch of the segment."""
         return self.cipher(keys).decrypt(batch_nonce(self.salt, seq), sealed, authentic)
+
+    def bodies(self, keys: MasterKeys, batch: bytes) -> bytes | None:
+        """The bodies of a whole encrypted commit batch of the segment; None when it is damaged."""
+        head = read_head(batch, 0, self.salt)
+        if head is None:
+            return None
+        sealed, authentic = batch[FRAME_HEADER_BYTES : head.end], batch[8:FRAME_HEADER_BYTES]
+        return self.opened(keys, head.seq, sealed, authentic)[: head.body_len]
 
 
 def parse_header(data: Bytes, segment: int) -> SegmentHeader | None:
@@ -180,26 +190,23 @@ class SegmentReader:
     def _decrypted(self, segment: int, fd: int, offset: int) -> tuple[int, bytes]:
         """The bodies of the encrypted commit batch that holds an offset."""
         start = self._batch_start(segment, fd, offset)
-        head = self._disk.pread(fd, FRAME_HEADER_BYTES, start)
-        left = self._disk.size(segment_name(segment)) - start - FRAME_HEADER_BYTES
-        if len(head) == FRAME_HEADER_BYTES:
-            _, crc, body_len, index_len, seq, _, _, _, _ = _BATCH.unpack(head)
-            if body_len + index_len + TAG_BYTES <= left:
-                sealed = self._disk.pread(fd, body_len + index_len + TAG_BYTES, start + FRAME_HEADER_BYTES)
-                if crc == crc32c(sealed, crc32c(head[8:])):
-                    plain = self._headers[segment].opened(self._keys, seq, sealed, head[8:])
-                    return start + FRAME_HEADER_BYTES, plain[:body_len]
-        raise DamagedJournal(f"{segment_name(segment)} is damaged at {start}: restore it from a backup")
+        size = max(0, min(self._batch_bytes(fd, start), self._disk.size(segment_name(segment)) - start))
+        bodies = self._headers[segment].bodies(self._keys, self._disk.pread(fd, size, start))
+        if bodies is None:
+            raise DamagedJournal(f"{segment_name(segment)} is damaged at {start}: restore it from a backup")
+        return start + FRAME_HEADER_BYTES, bodies
 
     def _batch_start(self, segment: int, fd: int, offset: int) -> int:
-        """Where the commit batch that holds an offset begins; commit batches are found by walking their headers
-        once.
-        """
+        """Where the encrypted commit batch that holds an offset begins; their headers are walked once."""
         starts = self._starts.setdefault(segment, [HEADER_BYTES])
-        while starts[-1] < offset:
-            head = self._disk.pread(fd, FRAME_HEADER_BYTES, starts[-1])
-            if len(head) < FRAME_HEADER_BYTES or not head.startswith(FRAME_MAGIC):
-                break
-            body_len, index_len = struct.unpack_from("<II", head, 8)
-            starts.append(starts[-1] + FRAME_HEADER_BYTES + body_len + index_len + TAG_BYTES)
+        while starts[-1] < offset and (size := self._batch_bytes(fd, starts[-1])):
+            starts.append(starts[-1] + size)
         return starts[bisect_right(starts, offset) - 1]
+
+    def _batch_bytes(self, fd: int, start: int) -> int:
+        """How long the encrypted commit batch is that begins here, by its own word; 0 when none does."""
+        head = self._disk.pread(fd, FRAME_HEADER_BYTES, start)
+        if len(head) < FRAME_HEADER_BYTES or not head.startswith(FRAME_MAGIC):
+            return 0
+        body_len, index_len = _LENGTHS.unpack_from(head, _LENGTHS_AT)
+        return FRAME_HEADER_BYTES + int(body_len) + int(index_len) + TAG_BYTES

@@ -65,13 +65,10 @@ class TableReader:
     def _decrypted(self, segment: int, offset: int) -> tuple[int, bytes]:
         """The bodies of the encrypted commit batch that holds an offset."""
         row = asked(self._table.batch, segment, offset)
-        header = self.header(segment)
-        head = None if row is None else read_head(row.data, 0, header.salt)
-        if row is None or head is None:
+        bodies = None if row is None else self.header(segment).bodies(self._keys, bytes(row.data))
+        if row is None or bodies is None:
             raise damaged(segment, offset, "there is no whole frame")
-        stored = bytes(row.data)
-        plain = header.opened(self._keys, head.seq, stored[FRAME_HEADER_BYTES:], stored[8:FRAME_HEADER_BYTES])
-        return row.start + FRAME_HEADER_BYTES, plain[: head.body_len]
+        return row.start + FRAME_HEADER_BYTES, bodies
 
 
 def damaged(segment: int, offset: int, why: str) -> DamagedJournal:

@@ -12,6 +12,8 @@ What was written after the last index may be in the page cache only: after a fai
 syncing them again does nothing. It is therefore written anew, into a segment of its own that begins where the index
 ends (and takes the place of a segment that the index says nothing about); then the old segment is cut there. What a
 database has stored is durable and whole, so there nothing is cut or written anew.
+
+`verify_partition` reads every byte of streams that no process has open, and changes none.
 """
 
 from collections.abc import Iterator
@@ -33,7 +35,7 @@ from leveret.storage.disk import (
     write_beside,
 )
 from leveret.storage.encryption import MasterKeys
-from leveret.storage.segments import HEADER_BYTES
+from leveret.storage.segments import HEADER_BYTES, Damage
 from leveret.storage.stream.blocks import BlockHead, records_in
 from leveret.storage.stream.files.segments import (
     PIECE_BYTES,
@@ -206,3 +208,23 @@ def _copied_end(disk: Disk, old: Segment, durable: Segment, share: PartitionShar
     with reading(disk, old.name) as fd:
         for position in range(durable.size, old.size, PIECE_BYTES):
             yield disk.pread(fd, min(PIECE_BYTES, old.size - position), position)
+
+
+def verify_partition(disk: Disk) -> list[Damage]:
+    """Everything that is damaged in the directory of one partition. Encrypted blocks are checked without their key."""
+    return [each for base in bases(disk) for each in _damage_in(disk, base)]
+
+
+def _damage_in(disk: Disk, base: int) -> Iterator[Damage]:
+    """Check one segment, block by block; whatever follows a bad one cannot be read."""
+    name = segment_name(base)
+    header = read_header(disk, base)
+    if header is None:
+        yield Damage(name, 0, "its header is damaged")
+        return
+    end, size = HEADER_BYTES, disk.size(name)
+    with reading(disk, name) as fd:
+        for position, data, _ in Blocks(disk, fd, size, header[0]).following(HEADER_BYTES, base):
+            end = position + len(data)
+    if end < size:
+        yield Damage(name, end, "a block is damaged, or was torn by a crash")
