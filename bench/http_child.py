@@ -10,7 +10,6 @@ import uvloop
 
 import leveret
 from leveret.clock import SystemClock
-from leveret.embedded.outgoing import Outgoing
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.limits import HttpLimits
 from leveret.protocols.http.request import Request
@@ -19,6 +18,7 @@ from leveret.protocols.http.router import Answer, Endpoint, Router
 from leveret.protocols.http.server import HttpServer
 from leveret.protocols.net.admission import ConnectionBudget
 from leveret.protocols.net.listener import bind
+from leveret.runtime.outgoing import Outgoing
 
 HELLO = Response(200, b'{"hello":"world"}', JSON)
 NOTHING = Response(204)
@@ -54,7 +54,7 @@ def routes(async_broker: AsyncBroker) -> dict[tuple[str, str], Endpoint]:
 async def serve(broker: leveret.Broker) -> None:
     """Serve until the standard input ends; each line of it is answered with the CPU seconds so far."""
     broker.queue("orders")
-    async_broker = AsyncBroker(broker)
+    async_broker = AsyncBroker(broker.runtime)
     server = HttpServer(
         Router(routes(async_broker)), HttpLimits(), ConnectionBudget(2_000, 2_000, 2_000), SystemClock()
     )

@@ -28,8 +28,8 @@ ARROWS: dict[str, set[str]] = {
     "operations": {"core", "storage", "observability", "security", "runtime"} | SHARED,
     "embedded": {"core", "storage", "observability", "runtime"} | SHARED,
     "client": {"core", "observability", "runtime", "embedded"} | SHARED,
-    "ingest": {"core", "storage", "observability", "runtime", "embedded"} | SHARED,
-    "protocols": {"core", "observability", "security", "runtime", "operations", "embedded", "ingest"} | SHARED,
+    "ingest": {"core", "storage", "observability", "runtime"} | SHARED,
+    "protocols": {"core", "observability", "security", "runtime", "operations", "ingest"} | SHARED,
     "cluster": {"core", "storage", "observability", "security", "runtime", "operations", "embedded"}
     | {"ingest", "protocols"}
     | SHARED,

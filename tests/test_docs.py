@@ -14,12 +14,12 @@ from leveret.cli.pipeline import JOBS
 from leveret.config import MIB, Options, ServerOptions, StoreOptions
 from leveret.core import errors
 from leveret.core.arguments import ARGUMENTS, QueueArgument
-from leveret.embedded.declare import DAY_S, OPTIONS, Option, milliseconds
 from leveret.ingest.row_groups import COLUMNS
 from leveret.observability.alert_rules import RULES, STREAM_RULES
 from leveret.protocols.metrics.broker import CLUSTER
 from leveret.protocols.metrics.handler import WHOLE
 from leveret.protocols.metrics.objects import GROUPS
+from leveret.runtime.declare import DAY_S, OPTIONS, Option, milliseconds
 from leveret.runtime.stats import BrokerStats, JournalStats, QueueStats
 from leveret.server.exits import EXIT_CODES
 from leveret.server.settings import shown

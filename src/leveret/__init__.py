@@ -53,15 +53,16 @@ if TYPE_CHECKING:
     from leveret.embedded.exchange import Exchange
     from leveret.embedded.group import Group
     from leveret.embedded.group_consumer import AsyncGroupConsumer, GroupConsumer
-    from leveret.embedded.message import Message, Peeked
-    from leveret.embedded.outgoing import Outgoing
     from leveret.embedded.queue import Queue
-    from leveret.embedded.reading import StreamReader
-    from leveret.embedded.records import StreamRecord
-    from leveret.embedded.stream import Appended, Stream
+    from leveret.embedded.stream import Stream
     from leveret.embedded.worker import Reject, Worker
+    from leveret.runtime.message import Message, Peeked
+    from leveret.runtime.outgoing import Outgoing
+    from leveret.runtime.reading import StreamReader
+    from leveret.runtime.records import StreamRecord
     from leveret.runtime.redrive import RedriveResult
     from leveret.runtime.storage import verify
+    from leveret.runtime.stream import Appended
     from leveret.storage.segments import Damage
 else:
     # A name is imported when it is asked for: a command line that only sends a request needs no journal.
@@ -82,15 +83,15 @@ else:
         "Group": "leveret.embedded.group",
         "AsyncGroupConsumer": "leveret.embedded.group_consumer",
         "GroupConsumer": "leveret.embedded.group_consumer",
-        "Message": "leveret.embedded.message",
-        "Peeked": "leveret.embedded.message",
-        "Outgoing": "leveret.embedded.outgoing",
+        "Message": "leveret.runtime.message",
+        "Peeked": "leveret.runtime.message",
+        "Outgoing": "leveret.runtime.outgoing",
         "Queue": "leveret.embedded.queue",
-        "StreamReader": "leveret.embedded.reading",
-        "StreamRecord": "leveret.embedded.records",
+        "StreamReader": "leveret.runtime.reading",
+        "StreamRecord": "leveret.runtime.records",
         "RedriveResult": "leveret.runtime.redrive",
         "verify": "leveret.runtime.storage",
-        "Appended": "leveret.embedded.stream",
+        "Appended": "leveret.runtime.stream",
         "Stream": "leveret.embedded.stream",
         "Reject": "leveret.embedded.worker",
         "Worker": "leveret.embedded.worker",

@@ -23,7 +23,6 @@ from leveret.protocols.amqp.hub import Hub
 from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.protocols.amqp.server import AmqpServer
 from leveret.protocols.net.admission import ConnectionBudget
-from leveret.runtime.options import options_of
 from leveret.runtime.runtime import Runtime
 from leveret.security.access import Access
 from leveret.security.passwords import hash_password
@@ -74,7 +73,7 @@ class OneNode:
         self.cluster = cluster
         self.catalog = ClusterCatalog(cluster.log, name, SHARDS)
         runtime = Runtime(self.catalog.replica.broker, self.catalog.replica.lock, SystemClock())
-        self.proxies = Served(connect=self.connect, broker=Broker(runtime, options_of({}), b"nobody knows"))
+        self.proxies = Served(connect=self.connect, broker=Broker(runtime))
         self.node = Node(name, "test", KEYS, self.catalog, self.proxies.server.hub, cluster)
         self.shards: dict[str, Served] = {}
         self.port = 0
@@ -97,7 +96,7 @@ class OneNode:
         self.shards[shard_id] = served
         self.node.prepare(shard_id, served.broker.runtime.core)
         served.shard = served.shard or Shard(shard_id, served.server.hub)
-        served.shard.edges = self.make_apis(shard_id, served.broker)
+        served.shard.edges = self.make_apis(shard_id, served.broker.runtime)
         self.node.serve(served.shard)
 
     def hand_over(self, shard_id: str) -> Served:

@@ -21,7 +21,6 @@ from leveret.core.queue import Queue
 from leveret.embedded.broker import Broker
 from leveret.protocols.amqp.connection import AmqpPeer
 from leveret.protocols.amqp.limits import AmqpLimits
-from leveret.runtime.options import options_of
 from leveret.runtime.runtime import Runtime
 from tests.protocols.amqp.client import World
 
@@ -76,7 +75,7 @@ class FrontWorld(World):
 
     def open(self, path: str | None, **options: Any) -> Broker:
         """The copy of all definitions."""
-        return Broker(Runtime(self.replica.broker, self.replica.lock, self.clock), options_of({}), b"nobody knows")
+        return Broker(Runtime(self.replica.broker, self.replica.lock, self.clock))
 
     def shard_world(self, shard_id: str, limits: AmqpLimits | None, **options: Any) -> World:
         """The broker of a shard."""

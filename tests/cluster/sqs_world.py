@@ -15,7 +15,6 @@ from leveret.embedded.broker import Broker
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.sqs.call import Answer
-from leveret.runtime.options import options_of
 from leveret.runtime.runtime import Runtime
 from leveret.security.ratelimit import RateLimit
 from leveret.server.node_edges import NodeEdges
@@ -31,11 +30,11 @@ class Member:
     def __init__(self, name: str, world: "NodeWorld") -> None:
         self.catalog = ClusterCatalog(world.log, name, SHARDS)
         runtime = Runtime(self.catalog.replica.broker, self.catalog.replica.lock, world.clock)
-        self.proxy = Served(broker=Broker(runtime, options_of({}), b"nobody knows"))
+        self.proxy = Served(broker=Broker(runtime))
         self.node = Node(name, "test", KEYS, self.catalog, self.proxy.server.hub, world)
         told: dict[str, Any] = {f"sqs_{each}": value for each, value in world.told.items()}
         options = ServerOptions(**{"sqs_auth": "off", **told})
-        self.edges = NodeEdges(options, self.proxy.broker, self.proxy.access, self.node.decide)
+        self.edges = NodeEdges(options, runtime, self.proxy.access, self.node.decide)
         self.edges.join(self.node)
         self.shards: list[Served] = []
 
@@ -43,7 +42,7 @@ class Member:
         served = Served(self.proxy.access, broker=leveret.open(clock=clock))
         self.shards.append(served)
         self.node.prepare(shard_id, served.broker.runtime.core)
-        self.node.serve(Shard(shard_id, served.server.hub, self.edges.make_apis(shard_id, served.broker)))
+        self.node.serve(Shard(shard_id, served.server.hub, self.edges.make_apis(shard_id, served.broker.runtime)))
 
     async def stop(self) -> None:
         for shard_id in list(self.node.shards):

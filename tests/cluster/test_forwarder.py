@@ -13,10 +13,10 @@ from leveret.cluster.forwarding.dispatcher import values_of
 from leveret.cluster.forwarding.edges import Api
 from leveret.cluster.forwarding.forwarder import Forwarder
 from leveret.core.errors import NotFound, Unreachable
-from leveret.embedded.broker import Broker
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import HttpPeer, Refusal, Request
 from leveret.protocols.http.response import Response, Streamed
+from leveret.runtime.runtime import Runtime
 from leveret.security.identity import Identity
 from tests.cluster.cluster import Cluster, OneNode
 
@@ -27,12 +27,11 @@ NONE_S = -1.0  # of patience: whatever fails is not tried again
 class Echo:
     """Answers of a shard that tests ask for by the path."""
 
-    def __init__(self, shard_id: str, broker: Broker) -> None:
+    def __init__(self, shard_id: str, runtime: Runtime) -> None:
         self.shard_id = shard_id
         self.waiting: list[asyncio.Future[Response]] = []
         self.parts_given = 0
         self.closed = asyncio.Event()
-        self.broker: Broker | None = broker
         self.by_name: Mapping[str, Api] = {"echo": Api(self.answer, problem)}
 
     def answer(self, request: Request) -> Any:
@@ -78,12 +77,12 @@ class World:
     """Two nodes; all shards with an odd number are on b, and a asks."""
 
     def __init__(self) -> None:
-        self.made: dict[tuple[str, Broker], Echo] = {}
+        self.made: dict[tuple[str, Runtime], Echo] = {}
         self.cluster = Cluster("a", "b", make_apis=self.make_apis)
         self.forwarder: Forwarder = self.member("a").node.forwarder
 
-    def make_apis(self, shard_id: str, broker: Broker) -> Echo:
-        return self.made.setdefault((shard_id, broker), Echo(shard_id, broker))
+    def make_apis(self, shard_id: str, runtime: Runtime) -> Echo:
+        return self.made.setdefault((shard_id, runtime), Echo(shard_id, runtime))
 
     def member(self, name: str) -> OneNode:
         return self.cluster.members[name]

@@ -39,7 +39,7 @@ class WebNode(OneNode):
         super().__init__(name, cluster, make_apis)
         options = self.options = ServerOptions(sqs_guards=False, cluster="test", cluster_secret=CLUSTER_SECRET)
         access, clock = self.proxies.access, self.proxies.broker.runtime.clock
-        edges = self.edges = NodeEdges(options, self.proxies.broker, access, self.node.decide)
+        edges = self.edges = NodeEdges(options, self.proxies.broker.runtime, access, self.node.decide)
         edges.join(self.node)
         self.make_apis = edges.make_apis
         self.audit = self.proxies.server.hub.audit = Audit(clock)

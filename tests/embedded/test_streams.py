@@ -10,8 +10,8 @@ import pytest
 
 import leveret
 from leveret.core.errors import InvalidArgument, NotFound, NotSupported, QueueNotFound, StaleGeneration
-from leveret.embedded.reading import READ_MAX
 from leveret.runtime import storage
+from leveret.runtime.reading import READ_MAX
 from leveret.storage.stream.store import LOGS_MAX
 from tests.waiting import PATIENCE_S
 

@@ -44,6 +44,6 @@ def test_a_piece_that_waits_for_its_store_holds_up_nothing_else(
             await sinks.put(SINK, "p", 1, DATA, lambda destination: None)
 
     with leveret.open(tmp_path, sync="never") as broker:
-        sinks = Sinks(broker, str(tmp_path), Quota(LIMITS), 10)
+        sinks = Sinks(broker.runtime, str(tmp_path), Quota(LIMITS), 10)
         monkeypatch.setattr(sinks._staging, "put", late)
         asyncio.run(main(sinks))

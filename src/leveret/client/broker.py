@@ -17,8 +17,8 @@ from leveret.clock import SystemClock
 from leveret.core.arguments import max_age as max_age_ms
 from leveret.core.errors import ExchangeNotFound, InvalidArgument
 from leveret.core.jsonable import encode
-from leveret.embedded.verbs import AsynchronousBlock, Closable, ThreadedBlock, finish, verb
 from leveret.embedded.worker import Worker
+from leveret.runtime.verbs import AsynchronousBlock, Closable, ThreadedBlock, finish, verb
 
 URL = "http://127.0.0.1:15672"
 

@@ -10,10 +10,10 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
 from leveret.core.jsonable import encode
-from leveret.embedded.outgoing import Outgoing
 from leveret.http_client import Answer
 from leveret.observability.propagation import traced
 from leveret.runtime.bodies import encode as encode_body
+from leveret.runtime.outgoing import Outgoing
 
 ATTRIBUTES = {
     "content_type": "contentType",

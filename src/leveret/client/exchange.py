@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 from leveret.client.calls import ClientCall, nothing, send
 from leveret.client.session import Remote
 from leveret.core.jsonable import encode
-from leveret.embedded.outgoing import Outgoing
-from leveret.embedded.verbs import Asynchronous, Threaded, verb
+from leveret.runtime.outgoing import Outgoing
+from leveret.runtime.verbs import Asynchronous, Threaded, verb
 
 if TYPE_CHECKING:
     from leveret.client.broker import AsyncRemoteBroker, RemoteBroker

@@ -15,14 +15,14 @@ from leveret.core.errors import BrokerClosed, NotFound, StaleGeneration
 from leveret.core.membership import Assignment
 from leveret.embedded.group import SESSION_S
 from leveret.embedded.group_consumer import SIGNS_PER_SESSION, AsynchronousMember, MemberVerbs, ThreadedMember
-from leveret.embedded.verbs import (
+from leveret.http_client import Answer
+from leveret.runtime.verbs import (
     Asynchronous,
     Threaded,
     attribute,
     finish,
     verb,
 )
-from leveret.http_client import Answer
 
 if TYPE_CHECKING:
     from leveret.client.broker import AsyncRemoteBroker, RemoteBroker

@@ -11,8 +11,8 @@ from leveret.client import calls
 from leveret.client.calls import ATTRIBUTES, Row
 from leveret.core.jsonable import decode
 from leveret.core.properties import Properties
-from leveret.embedded.verbs import Asynchronous, Threaded, verb
 from leveret.runtime.bodies import decode as decode_body
+from leveret.runtime.verbs import Asynchronous, Threaded, verb
 
 if TYPE_CHECKING:
     from leveret.client.queue import AsyncRemoteQueue, QueueVerbs, RemoteQueue

@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeVar
 
 from leveret.client.servers import Address
 from leveret.core.errors import Unreachable
-from leveret.embedded.verbs import finish
 from leveret.http_client import READ_BYTES, Answer, AnswerReader, AsyncConnection
+from leveret.runtime.verbs import finish
 
 HANGS = "it gives no sign of life"
 

@@ -29,12 +29,12 @@ from leveret.clock import Clock
 from leveret.core.errors import BrokerClosed, InvalidReceipt, MessageNotFound, Unreachable
 from leveret.core.jsonable import decode
 from leveret.core.names import PROCESSED_SUFFIX
-from leveret.embedded.outgoing import Outgoing
-from leveret.embedded.processed import WINDOW_S
-from leveret.embedded.verbs import Asynchronous, Threaded, attribute, drain, finish, verb
 from leveret.embedded.worker import Handler, Worker
+from leveret.runtime.outgoing import Outgoing
+from leveret.runtime.processed import WINDOW_S
 from leveret.runtime.redrive import RedriveResult
 from leveret.runtime.stats import QueueStats
+from leveret.runtime.verbs import Asynchronous, Threaded, attribute, drain, finish, verb
 from leveret.runtime.waiters import ThreadWaiter
 
 if TYPE_CHECKING:
@@ -342,7 +342,7 @@ class AsyncRemoteQueue(QueueVerbs[AsyncRemoteMessage], Asynchronous):
 
 
 class RemoteProcessed:
-    """What the workers of one name have done, remembered by the server. See leveret.embedded.processed."""
+    """What the workers of one name have done, remembered by the server. See leveret.runtime.processed."""
 
     def __init__(self, source: RemoteQueue, name: str) -> None:
         self._source = source

@@ -14,10 +14,11 @@ from leveret.client.message import RemoteRecord
 from leveret.client.queue import SEND_MAX, WAIT_S_MAX, batches, waits
 from leveret.client.session import HasSession, Remote
 from leveret.core.errors import BrokerClosed
-from leveret.embedded.reading import READ_BYTES, READ_RECORDS
-from leveret.embedded.records import Place
-from leveret.embedded.stream import Appended, PartitionStats, StreamStats
-from leveret.embedded.verbs import (
+from leveret.http_client import Answer
+from leveret.runtime.reading import READ_BYTES, READ_RECORDS
+from leveret.runtime.records import Place
+from leveret.runtime.stream import Appended, PartitionStats, StreamStats
+from leveret.runtime.verbs import (
     Asynchronous,
     AsynchronousBlock,
     Closable,
@@ -27,7 +28,6 @@ from leveret.embedded.verbs import (
     drain,
     verb,
 )
-from leveret.http_client import Answer
 
 if TYPE_CHECKING:
     from leveret.client.broker import AsyncRemoteBroker, RemoteBroker

@@ -13,32 +13,25 @@ from weakref import WeakSet
 
 from leveret.clock import Clock, SystemClock
 from leveret.config import Options
-from leveret.core.arguments import QUEUE_TYPE
 from leveret.core.broker import Broker as Core
-from leveret.core.errors import InvalidArgument, MessageNotFound, NotSupported
-from leveret.core.names import described
 from leveret.core.policy import Policy
 from leveret.core.ports import Journal
 from leveret.core.queue import Queue as CoreQueue
-from leveret.core.queue_types import STREAM
 from leveret.embedded.consumer import Subscription
-from leveret.embedded.declare import new_arguments, redeclared
 from leveret.embedded.exchange import Exchange
-from leveret.embedded.outgoing import PreparedMessage
 from leveret.embedded.queue import Queue
-from leveret.embedded.stream import Stream, stream_arguments
-from leveret.embedded.verbs import Durable, durably, in_thread, twin
+from leveret.embedded.stream import Stream
 from leveret.embedded.worker import Worker
+from leveret.runtime.declare import VHOST, declare_exchange, declare_queues, declare_stream
 from leveret.runtime.large_bodies import LargeBodies, open_blobs
 from leveret.runtime.options import options_of
-from leveret.runtime.receipts import Receipts
 from leveret.runtime.runtime import Runtime
 from leveret.runtime.stats import BrokerStats, RecoveryReport, broker_stats, journal_stats, recovery_report
 from leveret.runtime.storage import SINGLE, TAG_DIGITS, ShardChoice, open_store, open_streams
+from leveret.runtime.stream import stream_arguments, streams_of
 from leveret.runtime.tracing import start_tracing
+from leveret.runtime.verbs import Durable, durably, in_thread, twin
 from leveret.storage.journal.postgres.store import Takeover
-
-VHOST = "/"
 
 
 class Broker:
@@ -48,14 +41,11 @@ class Broker:
     Verbs that change something return when that is durable.
     """
 
-    def __init__(self, runtime: Runtime, options: Options, secret: bytes) -> None:
+    def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
-        self.options = options
-        self.receipts = Receipts(secret)
         self.running: WeakSet[Worker | Subscription] = WeakSet()
-        self.blob_bytes = options.message_bytes_max if runtime.large is None else options.blob_bytes
-        if options.tracing:
-            start_tracing(runtime, options)
+        if runtime.options.tracing:
+            start_tracing(runtime, runtime.options)
 
     # Queues
 
@@ -96,31 +86,10 @@ class Broker:
         vhost: str,
         options: Mapping[str, Any],
     ) -> Durable[list[Queue]]:
-        raw = dict(arguments or {})
-        if raw.get(QUEUE_TYPE) == STREAM:
-            raise InvalidArgument("a stream is made by broker.stream(), and that gives what reads it")
-        wanted = new_arguments(options, raw)
-        with self.runtime as core:
-            known = core.topology.vhost(vhost).queues
-            before = core.log.last_queue_id
-            queues = []
-            for name in names:
-                existing = known.get(name)
-                if existing is None:
-                    queues.append(core.declare_queue(vhost, name, wanted, durable=durable))
-                elif options or raw:
-                    again = redeclared(existing.arguments or {}, options, raw, described("queue", name, vhost))
-                    queues.append(core.declare_queue(vhost, name, again, durable=durable))
-                else:
-                    queues.append(existing)
-            self._declare_dead_letter(core, vhost, options.get("dead_letter"))
-            commit_batch = self.runtime.commit() if core.log.last_queue_id != before else 0
-        return commit_batch, [Queue(self, queue) for queue in queues]
-
-    def _declare_dead_letter(self, core: Core, vhost: str, name: str | None) -> None:
-        """Make the queue for dead letters if there is none; it has no dead letters of its own."""
-        if name is not None and name not in core.topology.vhost(vhost).queues:
-            core.declare_queue(vhost, name, new_arguments({}, {}))
+        commit_batch, made = declare_queues(
+            self.runtime, names, options, vhost=vhost, durable=durable, arguments=arguments
+        )
+        return commit_batch, [Queue(self, queue) for queue in made]
 
     # Streams
 
@@ -142,20 +111,12 @@ class Broker:
         most `max_bytes` in each partition; whole segments of `segment_bytes` go at a time.
         """
         given = {**(arguments or {}), **stream_arguments(partitions, max_age, max_bytes, segment_bytes)}
-        with self.runtime as core:
-            existing = core.topology.vhost(vhost).queues.get(name)
-            if existing is None or given:
-                kept = {} if existing is None else existing.arguments or {}
-                existing = core.declare_queue(vhost, name, {**kept, **given, QUEUE_TYPE: STREAM})
-            if existing.recorder is None:
-                raise NotSupported(f"'{name}' is a queue, no stream: use broker.queue(), or another name")
-            return self.runtime.commit(), Stream(self, existing)
+        commit_batch, made = declare_stream(self.runtime, name, given, vhost)
+        return commit_batch, Stream(self, made)
 
     def streams(self, vhost: str = VHOST) -> list[Stream]:
         """Every stream, by name."""
-        with self.runtime as core:
-            found = [each for each in core.topology.vhost(vhost).queues.values() if each.recorder is not None]
-        return [Stream(self, each) for each in sorted(found, key=lambda each: each.name)]
+        return [Stream(self, each.anyway) for each in streams_of(self.runtime, vhost)]
 
     def queues(self) -> list[Queue]:
         """Every queue, by name."""
@@ -178,18 +139,17 @@ class Broker:
         vhost: str = VHOST,
     ) -> Durable[Exchange]:
         """The exchange of that name, made if need be (direct unless told otherwise)."""
-        with self.runtime as core:
-            if type is not None or name not in core.topology.vhost(vhost).exchanges:
-                core.declare_exchange(
-                    vhost,
-                    name,
-                    type or "direct",
-                    durable=durable,
-                    auto_delete=auto_delete,
-                    internal=internal,
-                    arguments=arguments,
-                )
-            return self.runtime.commit(), Exchange(self, vhost, name)
+        commit_batch, _ = declare_exchange(
+            self.runtime,
+            name,
+            type,
+            vhost=vhost,
+            durable=durable,
+            auto_delete=auto_delete,
+            internal=internal,
+            arguments=arguments,
+        )
+        return commit_batch, Exchange(self.runtime, vhost, name)
 
     @durably
     def policy(
@@ -228,30 +188,6 @@ class Broker:
     def recovery(self) -> RecoveryReport | None:
         """What opening the directory found, and what `salvage` had to skip; None for a broker in memory."""
         return None if self.runtime.store is None else recovery_report(self.runtime.store, self.runtime.streams)
-
-    # Large bodies
-
-    def is_large(self, prepared: PreparedMessage) -> bool:
-        """Whether the body of a message is kept outside of the log: storing it there takes time."""
-        return self.runtime.large is not None and len(prepared.data) > self.blob_bytes
-
-    def put_away(self, prepared: PreparedMessage) -> PreparedMessage:
-        """A message with a pointer instead of its body, if that is large."""
-        if self.runtime.large is None or not self.is_large(prepared):
-            return prepared
-        pointer = self.runtime.large.put(prepared.data, self.runtime.clock.now_ms())
-        return prepared._replace(data=pointer, blob=True)
-
-    def drop_unused(self, prepared: PreparedMessage) -> None:
-        """Delete the body that was put away for a message that no queue took. Under the lock."""
-        if self.runtime.large is not None and prepared.blob:
-            self.runtime.large.drop_unused(prepared.data)
-
-    def fetch(self, pointer: bytes) -> bytes:
-        """The body that was put away."""
-        if self.runtime.large is None:
-            raise MessageNotFound("the body is in a blob store, and this broker has none: drop the message")
-        return self.runtime.large.get(pointer)
 
     # Coming and going
 
@@ -299,9 +235,9 @@ def open(path: str | os.PathLike[str] | None = None, *, clock: Clock | None = No
     ticking = clock or SystemClock()
     if path is None:
         core = Core(Journal(), int(secrets.token_hex(8)[:TAG_DIGITS], 16))
-        in_memory = Runtime(core, threading.Lock(), ticking)
+        in_memory = Runtime(core, threading.Lock(), ticking, chosen)
         in_memory.keep_streams(open_streams(core, None, chosen))
-        return Broker(in_memory, chosen, secrets.token_bytes(32))
+        return Broker(in_memory)
     return _open_stored(os.fspath(path), chosen, ticking, SINGLE)
 
 
@@ -314,7 +250,7 @@ def _open_stored(place: str, chosen: Options, ticking: Clock, shard: ShardChoice
     """A broker on a directory or on a shard of a database."""
     lock = threading.Lock()
     core, store = open_store(place, chosen, ticking, lock, shard)
-    runtime = Runtime(core, lock, ticking)
+    runtime = Runtime(core, lock, ticking, chosen, bytes.fromhex(store.meta.receipt_key))
     if chosen.on_failure == "raise":
         store.commit.on_failure = runtime.fail
     with ExitStack() as undo:
@@ -326,4 +262,4 @@ def _open_stored(place: str, chosen: Options, ticking: Clock, shard: ShardChoice
         runtime.keep_streams(open_streams(core, place, chosen, store, large.get, shard.number))
         undo.pop_all()
     store.opened()
-    return Broker(runtime, chosen, bytes.fromhex(store.meta.receipt_key))
+    return Broker(runtime)

@@ -14,7 +14,7 @@ from leveret.core import dispatch
 from leveret.core.consumer import Consumer
 from leveret.core.errors import BrokerClosed, InvalidArgument, JournalFailed, LeveretError
 from leveret.core.held import Held
-from leveret.embedded.message import Message, wrap
+from leveret.runtime.message import Message, wrap
 
 if TYPE_CHECKING:
     from leveret.embedded.queue import Queue

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Literal
 from leveret.core.consumer_groups import ConsumerGroup
 from leveret.core.errors import InvalidArgument, NotFound
 from leveret.core.membership import SESSION_MS, Assignment
-from leveret.embedded.declare import milliseconds
 from leveret.embedded.group_consumer import AsyncGroupConsumer, GroupConsumer
-from leveret.embedded.verbs import Durable, durably, twin
+from leveret.runtime.declare import milliseconds
+from leveret.runtime.verbs import Durable, durably, twin
 from leveret.storage.stream.starts import start_named
 
 if TYPE_CHECKING:

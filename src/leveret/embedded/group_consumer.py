@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 from leveret.core.errors import BrokerClosed, NotFound, StaleGeneration
 from leveret.core.membership import Assignment
-from leveret.embedded.declare import milliseconds
-from leveret.embedded.reading import READ_RECORDS, StreamReader
-from leveret.embedded.records import StreamRecord
-from leveret.embedded.verbs import AsynchronousBlock, Closable, ThreadedBlock, drain, finish, verb
+from leveret.runtime.declare import milliseconds
+from leveret.runtime.reading import READ_RECORDS, StreamReader
+from leveret.runtime.records import StreamRecord
+from leveret.runtime.verbs import AsynchronousBlock, Closable, ThreadedBlock, drain, finish, verb
 from leveret.runtime.waiters import TaskWaiter, ThreadWaiter
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from leveret.core.errors import (
 from leveret.core.policy import QueuePolicy
 from leveret.core.properties import Properties, content, encode_header
 from leveret.core.queue import Queue
-from leveret.embedded.message import DEDUP, GROUP
-from leveret.embedded.outgoing import PreparedMessage
 from leveret.ingest.rows import IngestRow, RowDestination, RowRun
+from leveret.runtime.message import DEDUP, GROUP
+from leveret.runtime.outgoing import PreparedMessage
 from leveret.storage.stream.recorder import check_labels
 
 RUN_ROWS = 500  # that are read before it is known whether there is room for them

@@ -12,12 +12,12 @@ rows already: they know them by the producer of the batch and their number.
 from collections.abc import Callable, Iterator
 
 from leveret.core.broker import Broker
-from leveret.embedded.outgoing import PreparedMessage
 from leveret.ingest.commit_log import CommitLog, IngestBatch
 from leveret.ingest.publishing import Chunk, OtherShards, publish
 from leveret.ingest.row_groups import RowGroup
 from leveret.ingest.rows import IngestRow, IngestRows, RowRun
 from leveret.ingest.staging import Staging
+from leveret.runtime.outgoing import PreparedMessage
 
 CHUNK_ROWS = 2_000  # that are published while others wait for the lock
 CHUNK_BYTES = 1 << 20

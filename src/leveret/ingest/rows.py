@@ -12,9 +12,9 @@ from leveret.core.properties import Properties, encode_header
 from leveret.core.publish import Publisher
 from leveret.core.queue import Queue
 from leveret.core.tables import MalformedTable, decode_table
-from leveret.embedded.outgoing import Outgoing, PreparedMessage, check_size, prepare
 from leveret.ingest.cells import Kind, Numbers, Packed, PackedField, Texts
 from leveret.ingest.row_groups import Cell, RowGroup
+from leveret.runtime.outgoing import Outgoing, PreparedMessage, check_size, prepare
 
 PROPERTIES = ("message_id", "content_type", "content_encoding", "correlation_id", "reply_to", "type", "app_id")
 NAMED = (*PROPERTIES, "timestamp", "priority", "expiration", "headers", "delivery_mode")

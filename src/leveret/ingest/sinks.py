@@ -30,7 +30,6 @@ from leveret.core.errors import (
     StoreUnreachable,
     TooMany,
 )
-from leveret.embedded.broker import Broker
 from leveret.ingest.commit_log import CommitLog, CommittedPart, IngestBatch, Sink
 from leveret.ingest.publishing import Chunk, OtherShards, check, destinations_of, goes_to_stream
 from leveret.ingest.quota import Quota
@@ -39,6 +38,8 @@ from leveret.ingest.row_groups import RowGroup
 from leveret.ingest.rows import IngestRow, IngestRows, RowDestination, RowRun, destinations
 from leveret.ingest.staging import BlobFolder, Folder, Staging, staged_keys
 from leveret.observability.logs import Log
+from leveret.runtime.large_bodies import drop_unused, put_away
+from leveret.runtime.runtime import Runtime
 from leveret.runtime.threads import Threads
 from leveret.storage.disk import Disk
 
@@ -94,7 +95,7 @@ class Sinks:
 
     def __init__(
         self,
-        broker: Broker,
+        runtime: Runtime,
         directory: str,
         quota: Quota,
         batches_max: int,
@@ -105,17 +106,16 @@ class Sinks:
         Those of a shard, which reach other shards `elsewhere`, stage where its next owner finds it; the shards of a
         node share a quota.
         """
-        store = broker.runtime.store
+        store = runtime.store
         assert store is not None, "a broker in memory has nowhere to stage"
-        self._broker = broker
-        self._runtime = broker.runtime
+        self._runtime = runtime
         self._age_ms = quota.limits.age_ms
-        now_ms = broker.runtime.clock.now_ms()
-        place = Folder(Disk(Path(directory) / DIRECTORY)) if other_shards is None else BlobFolder(broker)
+        now_ms = runtime.clock.now_ms()
+        place = Folder(Disk(Path(directory) / DIRECTORY)) if other_shards is None else BlobFolder(runtime)
         self._other_shards = other_shards
-        self._definitions = (lambda: broker.runtime) if other_shards is None else other_shards.definitions
+        self._definitions = (lambda: runtime) if other_shards is None else other_shards.definitions
         self._staging = Staging(place, store.options.keys, quota, now_ms)
-        with broker.runtime as core:
+        with runtime as core:
             self._commit_log = CommitLog(core, batches_max)
         self._committing: dict[Sink, asyncio.Task[IngestBatch]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -200,7 +200,7 @@ class Sinks:
         allowed: set[RowDestination] = set()
         empty: set[RowDestination] = set()
         rows = unroutable = 0
-        row_groups = row_groups_of(self._staging, batch, self._broker.options.message_bytes_max)
+        row_groups = row_groups_of(self._staging, batch, self._runtime.options.message_bytes_max)
         waiting = chunks(_noted(row_groups, empty), read=IngestRows.outline)
         while chunk := await self._threads.run(next, waiting, None):
             new = destinations_of(chunk) - allowed
@@ -242,9 +242,9 @@ class Sinks:
 
     async def _forward(self, batch: IngestBatch) -> bool:
         """Publish the rest of a batch; False when what was staged cannot be read now."""
-        bytes_max = self._broker.options.message_bytes_max
+        bytes_max = self._runtime.options.message_bytes_max
         put_away = partial(self._put_away, batch.sink.vhost)
-        drop = self._broker.drop_unused
+        drop = partial(drop_unused, self._runtime)
         roll = RollForward(self._commit_log, self._staging, batch, bytes_max, put_away, drop, self._other_shards)
         written = 0
         while not roll.ended:
@@ -265,18 +265,18 @@ class Sinks:
 
     def _put_away(self, vhost: str, chunk: Chunk) -> Chunk:
         """Rows with pointers instead of bodies that are large."""
-        if isinstance(chunk, RowRun) and chunk.packed.longest <= self._broker.blob_bytes:
+        if isinstance(chunk, RowRun) and chunk.packed.longest <= self._runtime.blob_bytes:
             return chunk
         return [self._stored(vhost, row) for row in chunk]
 
     def _stored(self, vhost: str, row: IngestRow) -> IngestRow:
         """A row with a pointer instead of its body, if that is large."""
-        if len(row.body) <= self._broker.blob_bytes:
+        if len(row.body) <= self._runtime.blob_bytes:
             return row
         with self._runtime as core:
             if goes_to_stream(core, vhost, row.destination):
                 return row
-        stored = self._broker.put_away(row.message._replace(data=row.body))
+        stored = put_away(self._runtime, row.message._replace(data=row.body))
         return row._replace(message=stored, body=stored.data, sent=row.body)
 
     # What operators see

@@ -37,9 +37,9 @@ from leveret.core.errors import (
 from leveret.core.names import INTERNAL_VHOST
 from leveret.core.properties import Properties, content
 from leveret.core.queue import Queue
-from leveret.embedded.broker import Broker
 from leveret.ingest.commit_log import CommittedPart, Sink
 from leveret.ingest.quota import Quota, digest_of
+from leveret.runtime.runtime import Runtime
 from leveret.storage.blobs import body_bytes
 from leveret.storage.disk import NO_ROOM, TEMPORARY, Disk, read_start, replace_file
 from leveret.storage.encryption import BOX_BYTES, KEY_ID_BYTES, NONCE_BYTES, PLAIN, KeyRef, MasterKeys, seal, unseal
@@ -318,10 +318,10 @@ class BlobFolder:
 
     encrypts = True  # a blob is, if there are keys
 
-    def __init__(self, broker: Broker) -> None:
-        assert broker.runtime.large is not None, "a broker in memory has nowhere to stage"
-        self._runtime = broker.runtime
-        self._large = broker.runtime.large
+    def __init__(self, runtime: Runtime) -> None:
+        assert runtime.large is not None, "a broker in memory has nowhere to stage"
+        self._runtime = runtime
+        self._large = runtime.large
         self._kept: dict[str, tuple[int, bytes]] = {}  # the number of a message, and the pointer in it
         with self._runtime as core:
             queue = _queue(core)

@@ -4,16 +4,23 @@ Several messages may share a blob (a dead letter is published again with the sam
 of each, and says which are named no more.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from leveret.config import Options
 from leveret.core.broker import Broker as Core
-from leveret.core.errors import BlobStoreFailed, DiskFull
+from leveret.core.errors import BlobStoreFailed, DiskFull, MessageNotFound
 from leveret.observability.logs import Log
 from leveret.storage.blobs import Blobs, BlobStore, LocalBlobs, RemoteBlobs
 from leveret.storage.disk import Disk
 from leveret.storage.journal.store import Store
 from leveret.storage.store_url import is_url
+
+if TYPE_CHECKING:
+    from leveret.runtime.outgoing import PreparedMessage
+    from leveret.runtime.runtime import Runtime
 
 DIRECTORY = "blobs"
 
@@ -88,3 +95,29 @@ class LargeBodies:
         except BlobStoreFailed:
             return False
         return True
+
+
+def is_large(runtime: Runtime, prepared: PreparedMessage) -> bool:
+    """Whether the body of a message is kept outside of the log: storing it there takes time."""
+    return runtime.large is not None and len(prepared.data) > runtime.blob_bytes
+
+
+def put_away(runtime: Runtime, prepared: PreparedMessage) -> PreparedMessage:
+    """A message with a pointer instead of its body, if that is large."""
+    if runtime.large is None or not is_large(runtime, prepared):
+        return prepared
+    pointer = runtime.large.put(prepared.data, runtime.clock.now_ms())
+    return prepared._replace(data=pointer, blob=True)
+
+
+def drop_unused(runtime: Runtime, prepared: PreparedMessage) -> None:
+    """Delete the body that was put away for a message that no queue took. Under the lock."""
+    if runtime.large is not None and prepared.blob:
+        runtime.large.drop_unused(prepared.data)
+
+
+def fetch(runtime: Runtime, pointer: bytes) -> bytes:
+    """The body that was put away."""
+    if runtime.large is None:
+        raise MessageNotFound("the body is in a blob store, and this broker has none: drop the message")
+    return runtime.large.get(pointer)

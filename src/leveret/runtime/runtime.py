@@ -9,9 +9,11 @@ Its parts: the CommitScheduler has the commit batches and what waits for them, t
 out what is ready, Waiters are the threads and tasks that wait for messages, the Housekeeper looks after the store.
 """
 
+import secrets
 from collections.abc import Callable
 
 from leveret.clock import Clock, give_turn
+from leveret.config import Options
 from leveret.core.broker import Broker
 from leveret.core.errors import BrokerClosed, JournalFailed
 from leveret.observability.tracing import BrokerTracer
@@ -19,22 +21,30 @@ from leveret.runtime.commit_scheduler import CommitScheduler
 from leveret.runtime.dispatcher import Dispatcher
 from leveret.runtime.housekeeper import Housekeeper
 from leveret.runtime.large_bodies import LargeBodies
+from leveret.runtime.receipts import Receipts
 from leveret.runtime.ticker import Lock
 from leveret.runtime.waiters import Waiters
 from leveret.storage.journal.store import Store
 from leveret.storage.stream.store import StreamStore
 
 TURNS_GIVEN = 20
+SECRET_BYTES = 32
 
 
 class Runtime:
     """The core of a broker, made safe for threads."""
 
-    def __init__(self, core: Broker, lock: Lock, clock: Clock) -> None:
-        """Serve a core in memory; `attach` gives it a store."""
+    def __init__(
+        self, core: Broker, lock: Lock, clock: Clock, options: Options | None = None, secret: bytes | None = None
+    ) -> None:
+        """Serve a core in memory; `attach` gives it a store. The secret is that of receipts, chosen here by default."""
         self.core = core
         self.clock = clock
         self.lock = lock
+        self.options = options or Options()
+        self.receipts = Receipts(secret or secrets.token_bytes(SECRET_BYTES))
+        self.blob_bytes = self.options.message_bytes_max
+        """Larger bodies are kept outside of the log."""
         self.closed = False
         self.waiters = Waiters()
         self.store: Store | None = None
@@ -63,6 +73,8 @@ class Runtime:
         """Commit to a store from now on, and put large bodies away if there is a place for them."""
         self.store = store
         self.large = large
+        if large is not None:
+            self.blob_bytes = self.options.blob_bytes
         self.first_batch = store.journal.pending
         store.commit.on_durable = self._durable
         self.commits.attach(store)

@@ -4,7 +4,6 @@ bind ports -> join -> accept -> ready -> ... SIGTERM -> accept no more -> client
 """
 
 import asyncio
-import secrets
 import socket
 from collections.abc import Callable
 from functools import partial
@@ -32,7 +31,6 @@ from leveret.protocols.management.context import AdminContext
 from leveret.protocols.net.addresses import announced_host
 from leveret.protocols.net.admission import Admissions
 from leveret.protocols.sqs.queue_actions import kept_details
-from leveret.runtime.options import options_of
 from leveret.runtime.runtime import Runtime
 from leveret.security.access import Access
 from leveret.security.cluster_secret import PEERS, cluster_keys
@@ -124,7 +122,7 @@ class NodeServer(ServerProcess):
         self._catalog = ClusterCatalog(self._log, self._place.node, self._place.shards, self._place.ttl_s)
         replica = self._catalog.replica
         runtime = Runtime(replica.broker, replica.lock, SystemClock())
-        super().__init__(options, Broker(runtime, options_of({}), secrets.token_bytes(32)), tls, sockets, audit)
+        super().__init__(options, Broker(runtime), tls, sockets, audit)
         self._joined: JoinedNode | None = None
         if self._place.tls is not None:
             self._tls_files.add("links", self._place.tls, self._place.tls.crl, self._close_revoked)
@@ -154,7 +152,7 @@ class NodeServer(ServerProcess):
         runtime.on_durable(amqp.durable)
         amqp.hub.audit, amqp.hub.node = self._audit, self._place.node
         shards = moving(self._place, **broker_options(options))
-        edges = NodeEdges(options, self._broker, access, self._decide)
+        edges = NodeEdges(options, runtime, access, self._decide)
         limits = limits_of(options)
         self._joined = joined = JoinedNode(
             self._place, self._catalog, amqp.hub, access, limits, shards, edges.make_apis

@@ -17,13 +17,13 @@ from leveret.cluster.node import Node
 from leveret.config import ServerOptions
 from leveret.core.broker import Broker as Core
 from leveret.core.catalog import Kind
-from leveret.embedded.broker import Broker
 from leveret.observability.audit import Audit
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.idempotency import Idempotency
 from leveret.protocols.http.limits import Throttle
 from leveret.protocols.http.problem import problem
 from leveret.protocols.sqs.account import Account
+from leveret.runtime.runtime import Runtime
 from leveret.security.access import Access
 from leveret.server.web import quota_of, settings_of, sinks_of
 
@@ -33,9 +33,9 @@ T = TypeVar("T")
 class CatalogBroker(AsyncBroker):
     """An asynchronous broker over the catalog replica, without messages: changes are decided for the whole cluster."""
 
-    def __init__(self, broker: Broker, decide: Callable[[Verb], Awaitable[Any]]) -> None:
+    def __init__(self, runtime: Runtime, decide: Callable[[Verb], Awaitable[Any]]) -> None:
         """`decide` runs a verb for all nodes: see Node.decide."""
-        super().__init__(broker)
+        super().__init__(runtime)
         self._decide = decide
 
     def change(self, action: Callable[[Core], T]) -> T | Awaitable[T]:
@@ -51,27 +51,27 @@ class NodeEdges:
     """What all requests of a node share."""
 
     def __init__(
-        self, options: ServerOptions, broker: Broker, access: Access, decide: Callable[[Verb], Awaitable[Any]]
+        self, options: ServerOptions, runtime: Runtime, access: Access, decide: Callable[[Verb], Awaitable[Any]]
     ) -> None:
-        """`broker` is the copy of the catalog; there is no node yet."""
+        """`runtime` is that of the copy of the catalog; there is no node yet."""
         self._options = options
         self._access = access
         self._quota = quota_of(options)
         self._node: Node | None = None
-        self.async_broker = CatalogBroker(broker, decide)
-        self.account = Account(broker, access, self.async_broker, settings_of(options))
+        self.async_broker = CatalogBroker(runtime, decide)
+        self.account = Account(runtime, access, self.async_broker, settings_of(options))
         self.management = NodeManagement()
         self._made: list[ShardApis] = []
 
-    def make_apis(self, shard_id: str, broker: Broker) -> ShardApis:
+    def make_apis(self, shard_id: str, runtime: Runtime) -> ShardApis:
         """The APIs of a shard that the node begins to serve."""
         settings = self.account.settings
         sinks = None
-        if broker.runtime.large is not None:
+        if runtime.large is not None:
             assert self._node is not None, "shards that last are served by a node that was joined"
             # What was decided goes on in the next turn of the loop: by then the shard has its queues.
-            sinks = sinks_of(self._options, broker, self._quota, self._node.outboxes[shard_id])
-        made = ShardApis(shard_id, broker, self._access, settings, self.account, self.management, sinks)
+            sinks = sinks_of(self._options, runtime, self._quota, self._node.outboxes[shard_id])
+        made = ShardApis(shard_id, runtime, self._access, settings, self.account, self.management, sinks)
         made.account.set_alarm(self.account.alarm)
         self._made = [*(each for each in self._made if not each.closed), made]
         return made

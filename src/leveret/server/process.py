@@ -239,10 +239,8 @@ class ServerProcess:
             check_details=kept_details,
         )
         sharing = await shared.start(access.users)
-        async_broker = AsyncBroker(self._broker, access=access)
-        api = RestApi(
-            async_broker, access, audit, sinks_of(options, self._broker, quota_of(options)), shared.idempotency
-        )
+        async_broker = AsyncBroker(runtime, access=access)
+        api = RestApi(async_broker, access, audit, sinks_of(options, runtime, quota_of(options)), shared.idempotency)
         web = Web(
             options, async_broker, api, access, admissions.http, audit, runtime.clock, shared, authentication, oauth
         )
@@ -250,7 +248,7 @@ class ServerProcess:
         web.manage(admin_context)
         web.operate(RemoteControl(durably(runtime), operations, audit))
         control = ControlServer(durably(runtime), operations, options.data, audit)
-        account = Account(self._broker, access, AsyncBroker(self._broker, access=access), settings_of(options))
+        account = Account(runtime, access, AsyncBroker(runtime, access=access), settings_of(options))
         service = Service(account, shared.throttle)
         service.audit = audit
         sqs = SqsServer(options, account, service, admissions.sqs, shared.budget)

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 
 from leveret.clock import Clock
 from leveret.config import ServerOptions
-from leveret.embedded.broker import Broker
 from leveret.ingest.publishing import OtherShards
 from leveret.ingest.quota import Quota, StagingLimits
 from leveret.ingest.sinks import Sinks
@@ -34,6 +33,7 @@ from leveret.protocols.rest.api import OPEN_PATHS, RestApi
 from leveret.protocols.sqs.account import Account
 from leveret.protocols.sqs.service import Service
 from leveret.protocols.sqs.settings import Settings
+from leveret.runtime.runtime import Runtime
 from leveret.security.access import Access
 from leveret.security.authentication import Authentication
 from leveret.security.cluster_secret import CONSOLE, cluster_keys
@@ -182,12 +182,12 @@ def quota_of(options: ServerOptions) -> Quota:
 
 
 def sinks_of(
-    options: ServerOptions, broker: Broker, quota: Quota, other_shards: OtherShards | None = None
+    options: ServerOptions, runtime: Runtime, quota: Quota, other_shards: OtherShards | None = None
 ) -> Sinks | None:
     """The sinks of a broker that has a directory, or of a shard; what they had begun goes on."""
-    if broker.runtime.store is None:
+    if runtime.store is None:
         return None
-    sinks = Sinks(broker, options.data, quota, options.sink_batches_max, other_shards)
+    sinks = Sinks(runtime, options.data, quota, options.sink_batches_max, other_shards)
     sinks.start()
     return sinks
 

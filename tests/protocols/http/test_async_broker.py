@@ -11,9 +11,9 @@ import pytest
 
 import leveret
 from leveret.core.errors import JournalFailed, QueueNotFound, TooMany
-from leveret.embedded.outgoing import Outgoing
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.runtime.durability import EARLY_COUNT
+from leveret.runtime.outgoing import Outgoing
 from leveret.runtime.pending import PendingAnswer
 from tests.waiting import PATIENCE_S
 
@@ -31,7 +31,7 @@ def broker(tmp_path: Path) -> Iterator[leveret.Broker]:
 
 def run(broker: leveret.Broker, scenario: Scenario) -> Any:
     async def inside() -> Any:
-        return await scenario(AsyncBroker(broker))
+        return await scenario(AsyncBroker(broker.runtime))
 
     return asyncio.run(inside())
 
@@ -199,7 +199,7 @@ def test_polls_are_limited_in_number(broker: leveret.Broker) -> None:
     orders = broker.queue("orders")
 
     async def scenario(_: AsyncBroker) -> None:
-        async_broker = AsyncBroker(broker, polls_max=2)
+        async_broker = AsyncBroker(broker.runtime, polls_max=2)
         polls = [async_broker.receive(orders, bodies, wait_s=PATIENCE_S) for _ in range(2)]
         with pytest.raises(TooMany, match="ask again without waiting"):
             async_broker.receive(orders, bodies, wait_s=PATIENCE_S)

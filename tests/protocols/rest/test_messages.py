@@ -332,7 +332,7 @@ def test_only_some_look_through_queues_at_once(world: RestWorld) -> None:
     started = threading.Barrier(2)
 
     async def scenario() -> list[object]:
-        scans = Scans(AsyncBroker(world.broker), at_once_max=1)
+        scans = Scans(AsyncBroker(world.broker.runtime), at_once_max=1)
         first = asyncio.create_task(scans.run(lambda: str(started.wait(PATIENCE_S))))
         await asyncio.sleep(0)
         with pytest.raises(leveret.TooMany, match="try again later"):
@@ -361,7 +361,7 @@ def test_a_receipt_of_the_owner_before_settles_what_is_kept_for_it(
     (kept,) = orders.receive()  # as a node does that has just taken over
     assert world.call(verb, {"receipt_handle": old}).status == 409
     with world.broker.runtime as core:
-        held = orders.core.find_lease(*world.broker.receipts.read(orders.core.id, kept.receipt))
+        held = orders.core.find_lease(*world.broker.runtime.receipts.read(orders.core.id, kept.receipt))
         core.kept = lambda queue, seq: held if seq == held.seq else None
     assert world.call(verb, {"receipt_handle": old}).status == 204
     assert world.call(verb, {"receipt_handle": old}).status == 409

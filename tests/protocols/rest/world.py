@@ -91,9 +91,9 @@ class RestWorld:
         clock = self.broker.runtime.clock
         self.shared = shared = Shared(self._options, clock)
         jobs = [asyncio.create_task(job) for job in await shared.start(self.access.users)]
-        self.async_broker = async_broker = AsyncBroker(self.broker, access=self.access)
+        self.async_broker = async_broker = AsyncBroker(self.broker.runtime, access=self.access)
         authentication = authentication_of(self._options, self.access, shared.failures("token"))
-        sinks = sinks_of(self._options, self.broker, quota_of(self._options))
+        sinks = sinks_of(self._options, self.broker.runtime, quota_of(self._options))
         api = RestApi(async_broker, self.access, self.audit, sinks, shared.idempotency)
         web = Web(self._options, async_broker, api, self.access, admission, self.audit, clock, shared, authentication)
         bound = bind("127.0.0.1", 0)

@@ -28,7 +28,7 @@ def test_checksums_are_md5(data: bytes) -> None:
 
 def test_nothing_as_text() -> None:
     with leveret.open() as broker:
-        assert loops.received_json([], broker.receipts, 1, TAG, PLAIN_SENDERS) == b'{"Messages":[]}'
+        assert loops.received_json([], broker.runtime.receipts, 1, TAG, PLAIN_SENDERS) == b'{"Messages":[]}'
     assert loops.sent_json([], [], TAG, []) == b'{"Successful":[]}'
 
 
@@ -42,7 +42,7 @@ def taken(broker: leveret.Broker, bodies: list[bytes]) -> list[leveret.Message]:
 def test_messages_as_text(bodies: list[str]) -> None:
     with leveret.open() as broker:
         messages = taken(broker, [body.encode() for body in bodies])
-        arguments = (messages, broker.receipts, messages[0].source.core.id, TAG, PLAIN_SENDERS)
+        arguments = (messages, broker.runtime.receipts, messages[0].source.core.id, TAG, PLAIN_SENDERS)
         assert loops.received_json(*arguments) == orjson.dumps({"Messages": loops.received(*arguments)})
 
 
@@ -50,7 +50,10 @@ def test_messages_as_text(bodies: list[str]) -> None:
 def test_bodies_that_are_not_ascii_go_the_other_way(body: bytes) -> None:
     with leveret.open() as broker:
         messages = taken(broker, [b"x", body])
-        assert loops.received_json(messages, broker.receipts, messages[0].source.core.id, TAG, PLAIN_SENDERS) is None
+        assert (
+            loops.received_json(messages, broker.runtime.receipts, messages[0].source.core.id, TAG, PLAIN_SENDERS)
+            is None
+        )
 
 
 def test_a_message_with_an_id_of_its_own_goes_the_other_way() -> None:
@@ -59,7 +62,7 @@ def test_a_message_with_an_id_of_its_own_goes_the_other_way() -> None:
         queue.post_bodies(encode_header(Properties(message_id="mine"), 0), [b"x"])
         messages = queue.receive()
         assert len(messages) == 1
-        assert loops.received_json(messages, broker.receipts, queue.core.id, TAG, PLAIN_SENDERS) is None
+        assert loops.received_json(messages, broker.runtime.receipts, queue.core.id, TAG, PLAIN_SENDERS) is None
 
 
 @given(st.lists(st.binary(max_size=100), min_size=1, max_size=10))

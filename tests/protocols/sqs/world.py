@@ -114,8 +114,8 @@ class World:
         self._runner.run(self._start())
 
     async def _start(self) -> None:
-        self.async_broker = AsyncBroker(self.broker, access=self.access)
-        self.account = Account(self.broker, self.access, self.async_broker, self.settings)
+        self.async_broker = AsyncBroker(self.broker.runtime, access=self.access)
+        self.account = Account(self.broker.runtime, self.access, self.async_broker, self.settings)
         self.service = Service(self.account, self.throttle)
 
     async def _stop(self) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from leveret.embedded.broker import Broker
 from leveret.protocols.http.server import Handler, Refuse
+from leveret.runtime.runtime import Runtime
 
 
 class Api(NamedTuple):
@@ -41,10 +41,10 @@ class NoApis:
         """No request waits."""
 
 
-MakeApis = Callable[[str, Broker], Apis]
-"""Makes the APIs of a shard, given its id and its broker."""
+MakeApis = Callable[[str, Runtime], Apis]
+"""Makes the APIs of a shard, given its id and its runtime."""
 
 
-def no_apis(shard_id: str, broker: Broker) -> Apis:
+def no_apis(shard_id: str, runtime: Runtime) -> Apis:
     """No APIs."""
     return NoApis()

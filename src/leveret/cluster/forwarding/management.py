@@ -20,7 +20,6 @@ from leveret.protocols.management.shard_rates import NodeRates
 
 if TYPE_CHECKING:
     from leveret.cluster.node import Node
-    from leveret.embedded.broker import Broker
     from leveret.protocols.http.async_broker import AsyncBroker
     from leveret.protocols.http.router import Answer
     from leveret.protocols.management.call import ManagementCall
@@ -36,13 +35,13 @@ LISTING = frozenset((b"page", b"page_size", b"name", b"use_regex", b"sort", b"so
 class ManagedShard:
     """The management of one shard."""
 
-    def __init__(self, node: NodeManagement, shard_id: str, broker: Broker, async_broker: AsyncBroker) -> None:
+    def __init__(self, node: NodeManagement, shard_id: str, runtime: Runtime, async_broker: AsyncBroker) -> None:
         """`node` may join its cluster later."""
         self._node = node
         self._shard_id = shard_id
         self._async_broker = async_broker
-        self.runtime: Runtime = broker.runtime
-        self.rates = Rates(broker.runtime, dict, HISTORY)
+        self.runtime = runtime
+        self.rates = Rates(runtime, dict, HISTORY)
 
     @cached_property
     def context(self) -> AdminContext:
@@ -88,9 +87,9 @@ class NodeManagement:
         assert self._context is not None, "requests come only after it has joined"
         return self._context
 
-    def add(self, shard_id: str, broker: Broker, async_broker: AsyncBroker) -> ManagedShard:
+    def add(self, shard_id: str, runtime: Runtime, async_broker: AsyncBroker) -> ManagedShard:
         """Make the management of a shard that the node begins to serve."""
-        made = self._shards[shard_id] = ManagedShard(self, shard_id, broker, async_broker)
+        made = self._shards[shard_id] = ManagedShard(self, shard_id, runtime, async_broker)
         return made
 
     def close(self, shard_id: str, shard: ManagedShard) -> None:

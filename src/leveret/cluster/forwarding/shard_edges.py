@@ -11,9 +11,6 @@ from leveret.cluster.forwarding.management import EDGE as MANAGEMENT
 from leveret.cluster.forwarding.management import NodeManagement
 from leveret.cluster.forwarding.remote_operations import EDGE as OPERATIONS
 from leveret.cluster.forwarding.remote_operations import operations_api
-from leveret.embedded.broker import Broker
-from leveret.embedded.managed import ManagedQueue
-from leveret.embedded.stream import Stream
 from leveret.ingest.sinks import Sinks
 from leveret.operations.context import OperationContext
 from leveret.operations.perform import durably
@@ -26,6 +23,9 @@ from leveret.protocols.rest.api import RestApi
 from leveret.protocols.sqs.account import Account
 from leveret.protocols.sqs.service import Service
 from leveret.protocols.sqs.settings import Settings
+from leveret.runtime.managed import ManagedQueue
+from leveret.runtime.runtime import Runtime
+from leveret.runtime.stream import RuntimeStream
 from leveret.security.access import Access
 
 
@@ -35,7 +35,7 @@ class ShardApis:
     def __init__(
         self,
         shard_id: str,
-        broker: Broker,
+        runtime: Runtime,
         access: Access,
         settings: Settings,
         cluster: Account,
@@ -43,11 +43,11 @@ class ShardApis:
         sinks: Sinks | None,
     ) -> None:
         """`cluster` has the queues of all shards, as SQS knows them; `management` is that of the node."""
-        self._broker = broker
-        self.async_broker = AsyncBroker(broker, access=access)
-        self.account = Account(broker, access, self.async_broker, settings, cluster)
+        self._runtime = runtime
+        self.async_broker = AsyncBroker(runtime, access=access)
+        self.account = Account(runtime, access, self.async_broker, settings, cluster)
         self.closed = False
-        self._managed = management.add(shard_id, broker, self.async_broker)
+        self._managed = management.add(shard_id, runtime, self.async_broker)
         self._api = RestApi(self.async_broker, access, None, sinks, None)
         service = Service(self.account, None)
         self.by_name: Mapping[str, Api] = {
@@ -55,24 +55,24 @@ class ShardApis:
             sqs.EDGE: Api(service, service.refuse),
             MANAGEMENT: self._managed.edge,
             OPERATIONS: operations_api(
-                durably(broker.runtime),
-                OperationContext(broker.runtime.core, access, runtime=broker.runtime),
+                durably(runtime),
+                OperationContext(runtime.core, access, runtime=runtime),
                 "shard",
                 "shards",
             ),
         }
 
     def describe(self, kind: str, vhost: str, name: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
-        with self._broker.runtime as core:
+        with self._runtime as core:
             virtual_host = core.topology.vhosts.get(vhost)
             queue = None if virtual_host is None else virtual_host.queues.get(name)
             if queue is None:
                 return None
             if kind == "queues":
-                return queues.shown(ManagedQueue(self._broker, queue))
+                return queues.shown(ManagedQueue(self._runtime, queue))
             if kind == MANAGEMENT:
                 return row_of(self._managed.context, core, queue, options)
-        return streams.shown(Stream(self._broker, queue)) if kind == "streams" else {}
+        return streams.shown(RuntimeStream(self._runtime, queue)) if kind == "streams" else {}
 
     def close(self) -> None:
         self.closed = True

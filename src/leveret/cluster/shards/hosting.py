@@ -78,7 +78,7 @@ class Hosting:
         return Served(broker, server, epoch)
 
     def _shard(self, shard_id: str, served: Served) -> Shard:
-        return Shard(shard_id, served.server.hub, self._make_apis(shard_id, served.broker))
+        return Shard(shard_id, served.server.hub, self._make_apis(shard_id, served.broker.runtime))
 
     # For the coordinator
 

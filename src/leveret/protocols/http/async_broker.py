@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from leveret.core.broker import Broker as Core
 from leveret.core.errors import LeveretError, QueueNotFound, TooMany
-from leveret.embedded.broker import VHOST, Broker
-from leveret.embedded.declare import milliseconds
-from leveret.embedded.message import Message
-from leveret.embedded.outgoing import Outgoing
-from leveret.embedded.queue import Queue
+from leveret.runtime.declare import VHOST, milliseconds
+from leveret.runtime.message import Message
+from leveret.runtime.outgoing import Outgoing
 from leveret.runtime.pending import PendingAnswer
+from leveret.runtime.queue import RuntimeQueue
+from leveret.runtime.runtime import Runtime
 from leveret.runtime.threads import LoopThread
+from leveret.runtime.verbs import Durable
 from leveret.security.access import Access
 
 POLLS_MAX = 20_000  # each has a timer, a future and a place in a line
@@ -32,15 +34,14 @@ T = TypeVar("T")
 class AsyncBroker:
     """One for all requests of a loop; to be closed before the broker is."""
 
-    def __init__(self, broker: Broker, polls_max: int = POLLS_MAX, access: Access | None = None) -> None:
+    def __init__(self, runtime: Runtime, polls_max: int = POLLS_MAX, access: Access | None = None) -> None:
         """Serve the running loop; requests of a user whose rights change in `access` wait no longer."""
-        self.broker = broker
-        self.runtime = broker.runtime
+        self.runtime = runtime
         self.loop = asyncio.get_running_loop()
         self.polls: set[WaitingRequest] = set()
         self._polls_max = polls_max
         self.thread = LoopThread()
-        self._notifier = broker.runtime.commits.notifier()
+        self._notifier = runtime.commits.notifier()
         self._changed_users: set[str | None] = set()
         if access is not None:
             access.watchers.add(self)
@@ -62,13 +63,13 @@ class AsyncBroker:
         for poll in list(self.polls):
             poll.end()
 
-    def queue(self, name: str, vhost: str = VHOST) -> Queue:
+    def queue(self, name: str, vhost: str = VHOST) -> RuntimeQueue:
         """The queue of that name; QueueNotFound when there is none."""
         # Without the lock: it is one look into a dictionary, and the verbs look again whether the queue is still there.
         found = self.runtime.core.topology.vhost(vhost).queues.get(name)
         if found is None:
             raise QueueNotFound(f"no queue '{name}' in vhost '{vhost}': create it first")
-        return Queue(self.broker, found)
+        return RuntimeQueue(self.runtime, found)
 
     # What waits for the disk
 
@@ -89,13 +90,23 @@ class AsyncBroker:
         """Give a result when a commit batch is durable."""
         return self._notifier.when_durable(commit_batch, result)
 
+    def durably(self, verb: Callable[[], Durable[T]]) -> asyncio.Future[T]:
+        """Change something in another thread; give the outcome when it is durable."""
+
+        def changed() -> T:
+            commit_batch, outcome = verb()
+            self.runtime.wait(commit_batch)
+            return outcome
+
+        return self.in_thread(changed)
+
     def in_thread(self, function: Callable[[], T]) -> asyncio.Future[T]:
-        """Call a function that waits (the verbs of Broker and Queue for operators, hashing) in another thread."""
+        """Call a function that waits (the verbs of queues for operators, hashing) in another thread."""
         return self.loop.run_in_executor(None, function)
 
     # Messages
 
-    def send(self, queue: Queue, message: Outgoing, answer: Callable[[str], T]) -> T | Awaitable[T]:
+    def send(self, queue: RuntimeQueue, message: Outgoing, answer: Callable[[str], T]) -> T | Awaitable[T]:
         """Send a message; give what `answer` makes of its id when it is durable."""
         done = queue.post(message)
         if done is None:
@@ -104,7 +115,7 @@ class AsyncBroker:
         return self.when_durable(commit_batch, answer(sent))
 
     def send_many(
-        self, queue: Queue, messages: list[Outgoing], answer: Callable[[list[str | None]], T]
+        self, queue: RuntimeQueue, messages: list[Outgoing], answer: Callable[[list[str | None]], T]
     ) -> T | Awaitable[T]:
         """Send many in one commit; an id is None where the queue was full."""
         done = queue.post_many(messages)
@@ -113,17 +124,21 @@ class AsyncBroker:
         commit_batch, sent = done
         return self.when_durable(commit_batch, answer(sent))
 
-    async def _send_large(self, queue: Queue, message: Outgoing, answer: Callable[[str], T]) -> T:
-        return answer(await queue.asend(**message._asdict()))
+    async def _send_large(self, queue: RuntimeQueue, message: Outgoing, answer: Callable[[str], T]) -> T:
+        commit_batch, sent = await self.in_thread(partial(queue.post_large, message))
+        await self.runtime.wait_async(commit_batch)
+        return answer(sent)
 
     async def _send_many_large(
-        self, queue: Queue, messages: list[Outgoing], answer: Callable[[list[str | None]], T]
+        self, queue: RuntimeQueue, messages: list[Outgoing], answer: Callable[[list[str | None]], T]
     ) -> T:
-        return answer(await queue.asend_many(messages))
+        commit_batch, sent = await self.in_thread(partial(queue.post_many_large, list(messages)))
+        await self.runtime.wait_async(commit_batch)
+        return answer(sent)
 
     def receive(
         self,
-        queue: Queue,
+        queue: RuntimeQueue,
         answer: Callable[[list[Message]], T],
         count: int = 1,
         *,
@@ -168,7 +183,7 @@ class Poll:
     def __init__(
         self,
         async_broker: AsyncBroker,
-        queue: Queue,
+        queue: RuntimeQueue,
         answer: Callable[[list[Message]], Any],
         count: int,
         lease_ms: int | None,

@@ -10,10 +10,10 @@ import json
 import secrets
 from collections.abc import Awaitable, Callable
 
-from leveret.embedded.outgoing import NAME_CHARS_MAX
 from leveret.protocols.http.request import Refusal, Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.http.router import Answer
+from leveret.runtime.outgoing import NAME_CHARS_MAX
 from leveret.runtime.shared.answers import Answers
 from leveret.runtime.shared.keys import hashed
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from leveret.embedded.records import Place, StreamRecord
-from leveret.embedded.stream import Stream
 from leveret.protocols.http.async_broker import AsyncBroker
+from leveret.runtime.records import Place, StreamRecord
+from leveret.runtime.stream import RuntimeStream
 from leveret.runtime.waiters import TaskWaiter
 
 OVERHEAD_BYTES = 64  # of a record in memory, beside its body
@@ -31,7 +31,9 @@ class TailRecords(NamedTuple):
     offsets: dict[int, int]
 
 
-async def read(async_broker: AsyncBroker, stream: Stream, wanted: TailRange, wait_s: float, user: str) -> TailRecords:
+async def read(
+    async_broker: AsyncBroker, stream: RuntimeStream, wanted: TailRange, wait_s: float, user: str
+) -> TailRecords:
     """Records of a stream for a user; when there is none, wait for the first."""
     if wait_s <= 0 or not wanted.places:
         return await async_broker.in_thread(partial(look, stream, wanted))
@@ -48,7 +50,7 @@ async def read(async_broker: AsyncBroker, stream: Stream, wanted: TailRange, wai
         tail.leave()
 
 
-def look(stream: Stream, wanted: TailRange) -> TailRecords:
+def look(stream: RuntimeStream, wanted: TailRange) -> TailRecords:
     """What there is now. Reads files: not for the thread of the loop."""
     found = TailRecords([], {})
     left_bytes = wanted.bytes_max
@@ -67,7 +69,7 @@ def look(stream: Stream, wanted: TailRange) -> TailRecords:
 class StreamTail:
     """A request that waits for a stream to grow; see Waiters."""
 
-    def __init__(self, async_broker: AsyncBroker, stream: Stream, wait_s: float, user: str) -> None:
+    def __init__(self, async_broker: AsyncBroker, stream: RuntimeStream, wait_s: float, user: str) -> None:
         self.user = user
         self._async_broker = async_broker
         self._stream = stream

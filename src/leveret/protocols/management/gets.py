@@ -21,6 +21,7 @@ from leveret.protocols.http.router import Answer
 from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.refusals import BadRequest, answer
 from leveret.protocols.management.values import properties
+from leveret.runtime.large_bodies import fetch
 
 COUNT_MAX = 10_000  # messages that one request takes
 TAKEN_BYTES_MAX = 16 << 20  # of their bodies: the answer is in memory as a whole
@@ -158,7 +159,7 @@ async def _bodies(async_broker: AsyncBroker, taken: list[TakenMessage]) -> list[
     for each in taken:
         body = each.message.body
         if each.is_large:
-            body = await async_broker.in_thread(partial(async_broker.broker.fetch, body))
+            body = await async_broker.in_thread(partial(fetch, async_broker.runtime, body))
         size_bytes += len(body)
         if bodies and size_bytes > TAKEN_BYTES_MAX:
             break

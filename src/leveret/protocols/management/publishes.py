@@ -11,12 +11,13 @@ from leveret.core.arguments import TIME_MS_MAX
 from leveret.core.broker import Broker, Published
 from leveret.core.deadletter import all_keys, without_client_deaths
 from leveret.core.properties import Properties, content
-from leveret.embedded.outgoing import PreparedMessage, check_headers, check_size
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management.bindings import find_exchange
 from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.refusals import BadRequest, answer
 from leveret.protocols.management.values import PROPERTIES
+from leveret.runtime.large_bodies import drop_unused, is_large, put_away
+from leveret.runtime.outgoing import PreparedMessage, check_headers, check_size
 from leveret.security.authorisation import check_user_id
 
 SHORT_BYTES_MAX = 255
@@ -30,8 +31,7 @@ def publish(call: ManagementCall) -> Answer | Awaitable[Answer]:
     call.need("payload", "payload_encoding", "properties", "routing_key")
     key = call.field("routing_key", str)
     prepared = _prepared(call)
-    broker = call.context.async_broker.broker
-    if broker.is_large(prepared):
+    if is_large(call.context.async_broker.runtime, prepared):
         return _publish_large(call, key, prepared)
     return call.change(lambda core: _routed(_send(call, core, key, prepared)))
 
@@ -51,7 +51,7 @@ async def _publish_large(call: ManagementCall, key: str, prepared: PreparedMessa
     async_broker = call.context.async_broker
     with async_broker.runtime as core:
         _check_publish(call, core, key, prepared)
-    away = await async_broker.in_thread(lambda: async_broker.broker.put_away(prepared))
+    away = await async_broker.in_thread(lambda: put_away(async_broker.runtime, prepared))
     sent = call.change(lambda core: _routed(_send(call, core, key, away)))
     return await sent if isinstance(sent, Awaitable) else sent
 
@@ -74,7 +74,7 @@ def _send(call: ManagementCall, core: Broker, key: str, prepared: PreparedMessag
             call.named("vhost"), exchange, key, prepared.properties, prepared.data, persistent=persistent, **options
         )
     finally:
-        call.context.async_broker.broker.drop_unused(prepared)
+        drop_unused(call.context.async_broker.runtime, prepared)
 
 
 def _routed(published: Published) -> Answer:
@@ -84,7 +84,7 @@ def _routed(published: Published) -> Answer:
 def _prepared(call: ManagementCall) -> PreparedMessage:
     """The message that a body describes."""
     data = _payload(call)
-    check_size(len(data), call.context.async_broker.broker.options.message_bytes_max)
+    check_size(len(data), call.context.async_broker.runtime.options.message_bytes_max)
     found = without_client_deaths(_properties(call))
     check_user_id(call.identity, found.user_id)
     check_headers(*content(found, b""))

@@ -8,8 +8,6 @@ from leveret.core.deadletter import all_keys
 from leveret.core.errors import AccessRefused
 from leveret.core.jsonable import decode_table
 from leveret.core.properties import Properties
-from leveret.embedded.exchange import Exchange
-from leveret.embedded.outgoing import Outgoing, prepare
 from leveret.protocols.http.cluster import InCluster, Parts
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response, json_response
@@ -25,6 +23,9 @@ from leveret.protocols.rest.shapes import (
     outgoing,
     trace_context,
 )
+from leveret.runtime.declare import declare_exchange
+from leveret.runtime.exchange import apublish
+from leveret.runtime.outgoing import Outgoing, prepare
 from leveret.security.authorisation import Role
 
 BINDINGS_MAX = 10_000  # in one answer
@@ -96,12 +97,13 @@ async def declare(call: RestCall) -> Answer:
     if isinstance(alternate, str):
         call.authorise("exchange.declare", {"exchange": name, "alternate_exchange": alternate})
     body.setdefault("type", "direct")
-    with call.async_broker.runtime as core:
+    runtime = call.async_broker.runtime
+    with runtime as core:
         known = name in core.topology.vhost(call.vhost).exchanges
-    await call.async_broker.in_thread(
-        lambda: call.async_broker.broker.exchange(name, arguments=arguments, vhost=call.vhost, **body)
+    await call.async_broker.durably(
+        lambda: declare_exchange(runtime, name, vhost=call.vhost, arguments=arguments, **body)
     )
-    with call.async_broker.runtime as core:
+    with runtime as core:
         return json_response(core.topology.vhost(call.vhost).exchange(name).to_dict(), 200 if known else 201)
 
 
@@ -111,14 +113,16 @@ async def declare(call: RestCall) -> Answer:
     DONE,
     query=RecordField("Only if.", {"if_unused": Flag("Only if nothing is bound.")}),
 )
-async def delete(call: RestCall) -> Answer:
+def delete(call: RestCall) -> Any:
     """Delete an exchange and its bindings."""
     with call.async_broker.runtime as core:
         core.topology.vhost(call.vhost).exchange(call.exchange)
-    await call.async_broker.in_thread(
-        lambda: Exchange(call.async_broker.broker, call.vhost, call.exchange).delete(**call.query)
-    )
-    return Response(204)
+
+    def forget(core: Core) -> Response:
+        core.delete_exchange(call.vhost, call.exchange, call.query.get("if_unused", False))
+        return Response(204)
+
+    return call.async_broker.change(forget)
 
 
 def publishable(call: RestCall) -> tuple[str, Outgoing]:
@@ -145,7 +149,7 @@ def published(message_id: str | None) -> Response:
 def to_shards(call: RestCall) -> dict[str, Request]:
     """The request to every shard that has a queue for the message."""
     routing_key, message = publishable(call)
-    prepared = prepare(message, call.async_broker.broker.options.message_bytes_max)
+    prepared = prepare(message, call.async_broker.runtime.options.message_bytes_max)
     with call.async_broker.runtime as core:
         queues = core.route_through(call.vhost, call.exchange, routing_key, prepared.properties)
         shard_ids = sorted({call.cluster.shard_id_of(call.vhost, queue.name) for queue in queues})
@@ -172,11 +176,7 @@ def published_by(call: RestCall, parts: Parts) -> Response:
 async def publish(call: RestCall) -> Answer:
     """Publish a message to whatever is bound to an exchange."""
     routing_key, message = publishable(call)
-    options = message._asdict()
-    sent = await Exchange(call.async_broker.broker, call.vhost, call.exchange).apublish(
-        routing_key, options.pop("body"), **options
-    )
-    return published(sent)
+    return published(await apublish(call.async_broker.runtime, call.vhost, call.exchange, routing_key, message))
 
 
 @route(

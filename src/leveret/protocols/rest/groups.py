@@ -6,7 +6,6 @@ from leveret.core.arguments import PARTITIONS_MAX
 from leveret.core.broker import Broker as Core
 from leveret.core.consumer_groups import OFFSET_MAX, ConsumerGroup, ConsumerGroups
 from leveret.core.membership import SESSION_MS, SESSION_MS_MAX, SESSION_MS_MIN
-from leveret.embedded.stream import Stream
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.http.tails import read
 from leveret.protocols.rest.fields import Choice, JsonField, Number, Numbered, RecordField, Schema, Text, Whole
@@ -14,6 +13,7 @@ from leveret.protocols.rest.operation import DONE, Answer, RestCall, RestOperati
 from leveret.protocols.rest.queues import LIST_DEFAULT
 from leveret.protocols.rest.shapes import SHORT_CHARS_MAX
 from leveret.protocols.rest.streams import LIMITS, RECORDS, TIMESTAMP_S_MAX, answer, range_of
+from leveret.runtime.stream import RuntimeStream
 
 LIST_MAX = 100
 """Each row has a number for every partition."""
@@ -63,7 +63,7 @@ def _told(offsets: dict[int, int]) -> dict[str, int]:
     return {str(partition): offset for partition, offset in sorted(offsets.items())}
 
 
-def _offsets(stream: Stream, given: dict[str, Any]) -> dict[int, int]:
+def _offsets(stream: RuntimeStream, given: dict[str, Any]) -> dict[int, int]:
     """The same the other way round, checked; in the order in which they came."""
     found: dict[int, int] = {}
     for name, offset in given.items():
@@ -71,7 +71,7 @@ def _offsets(stream: Stream, given: dict[str, Any]) -> dict[int, int]:
     return found
 
 
-def shown(group: ConsumerGroup, stream: Stream) -> dict[str, Any]:
+def shown(group: ConsumerGroup, stream: RuntimeStream) -> dict[str, Any]:
     """A group. Under the lock."""
     lag = group.lag(stream.recorder)
     positions = {partition: group.position(partition, stream.recorder) for partition in range(stream.partitions)}

@@ -9,10 +9,6 @@ from leveret.core.errors import InvalidReceipt, LeveretError, QueueNotFound
 from leveret.core.held import Held
 from leveret.core.ids import format_id
 from leveret.core.names import PROCESSED_SUFFIX, consumer_name
-from leveret.embedded.declare import OPTIONS
-from leveret.embedded.message import Message, any_stored
-from leveret.embedded.processed import Processed
-from leveret.embedded.queue import SETTLE, Queue
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import Refusal
 from leveret.protocols.http.response import Response, json_response
@@ -20,6 +16,10 @@ from leveret.protocols.rest.fields import Listed, Number, RecordField, Text, Who
 from leveret.protocols.rest.messages import ENCODING
 from leveret.protocols.rest.operation import DONE, Answer, RestCall, RestOperation, routes
 from leveret.protocols.rest.shapes import SECONDS_MAX, SHORT_CHARS_MAX, TAKEN, iso_ms, taken
+from leveret.runtime.declare import OPTIONS
+from leveret.runtime.message import Message, any_stored
+from leveret.runtime.processed import Processed
+from leveret.runtime.queue import SETTLE, RuntimeQueue
 from leveret.runtime.receipts import RECEIPT_CHARS
 
 DEQUEUE_MAX = 100  # messages of one answer, which is in memory at once
@@ -101,25 +101,25 @@ def _answer(messages: list[Message], raw: bool) -> Response:
     return json_response({"messages": [taken(each, raw) for each in messages]})
 
 
-def leased(queue: Queue, receipt: str) -> tuple[Held, int]:
+def leased(queue: RuntimeQueue, receipt: str) -> tuple[Held, int]:
     """What a receipt is for. Under the lock."""
-    seq, lease = queue.broker.receipts.read(queue.anyway.id, receipt)
+    seq, lease = queue.runtime.receipts.read(queue.anyway.id, receipt)
     return queue.core.find_lease(seq, lease), lease
 
 
-def done_with(queue: Queue, receipt: str) -> tuple[Held, int]:
+def done_with(queue: RuntimeQueue, receipt: str) -> tuple[Held, int]:
     """What a receipt is for whose lease is to end; it may be of the owner before. Under the lock."""
     try:
         return leased(queue, receipt)
     except InvalidReceipt:
-        kept, (seq, _) = queue.runtime.core.kept, queue.broker.receipts.read(queue.anyway.id, receipt)
+        kept, (seq, _) = queue.runtime.core.kept, queue.runtime.receipts.read(queue.anyway.id, receipt)
         held = None if kept is None else kept(queue.core, seq)
         if held is None:
             raise
         return held, held.lease
 
 
-def check_id(queue: Queue, held: Held, message_id: str) -> None:
+def check_id(queue: RuntimeQueue, held: Held, message_id: str) -> None:
     """Refuse a receipt of another message than the path names; a dead letter has the id that it had at first."""
     if message_id in (ANY_ID, format_id(queue.tag, held.seq)):
         return
@@ -258,7 +258,7 @@ def finish(call: RestCall) -> Any:
     memory = _memory(call, call.body["worker"])
     answer = Response(204)
     with queue.runtime as core:
-        seq, _ = queue.broker.receipts.read(queue.anyway.id, receipt)
+        seq, _ = queue.runtime.receipts.read(queue.anyway.id, receipt)
         memory.remember(core, message_id, seq)
         try:
             held, lease = done_with(queue, receipt)

@@ -4,9 +4,6 @@ from dataclasses import asdict
 from typing import Any
 
 from leveret.core.errors import InvalidArgument, MessageNotFound
-from leveret.embedded.managed import STATES
-from leveret.embedded.outgoing import NAME_CHARS_MAX
-from leveret.embedded.queue import Queue
 from leveret.protocols.http.async_broker import ANSWER_BYTES_MAX
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.rest.fields import (
@@ -35,6 +32,9 @@ from leveret.protocols.rest.shapes import (
     trace_context,
 )
 from leveret.runtime.conditions import filter_of
+from leveret.runtime.managed import STATES
+from leveret.runtime.outgoing import NAME_CHARS_MAX
+from leveret.runtime.queue import RuntimeQueue
 from leveret.runtime.redrive import Redrive
 
 BATCH_MAX = 1_000
@@ -79,7 +79,7 @@ OPERATIONS: list[RestOperation] = []
 route = routes(OPERATIONS)
 
 
-def _sent(queue: Queue, body: dict[str, Any], message_id: str) -> dict[str, Any]:
+def _sent(queue: RuntimeQueue, body: dict[str, Any], message_id: str) -> dict[str, Any]:
     """What is told of a message that was sent."""
     now_ms = queue.runtime.core.now_ms
     delay_s = body.get("delay_seconds")

@@ -7,9 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from leveret.core.errors import QueueNotFound, ResourceLocked, TooMany
-from leveret.embedded.broker import VHOST
-from leveret.embedded.queue import Queue
-from leveret.embedded.stream import Stream as EmbeddedStream
 from leveret.ingest.sinks import Sinks
 from leveret.ingest.staging import PART, PIECES_MAX
 from leveret.observability.audit import Audit
@@ -20,6 +17,9 @@ from leveret.protocols.http.cluster import ALONE, PLAIN, Cluster, InCluster
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response, Streamed
 from leveret.protocols.rest.fields import JsonField, Name, PatternText, RecordField, Text, Whole
+from leveret.runtime.declare import VHOST
+from leveret.runtime.queue import RuntimeQueue
+from leveret.runtime.stream import RuntimeStream
 from leveret.security.access import Access
 from leveret.security.authorisation import Role, allowed, authorise, check_user_id
 from leveret.security.identity import Identity
@@ -188,7 +188,7 @@ class RestCall:
         return self.identity.principal
 
     @property
-    def queue(self) -> Queue:
+    def queue(self) -> RuntimeQueue:
         """The queue that the path names."""
         queue = self.async_broker.queue(self.request.parameters["queue"], self.vhost)
         if queue.anyway.owner is not None:
@@ -201,14 +201,14 @@ class RestCall:
         return self.request.parameters["exchange"]
 
     @property
-    def stream(self) -> EmbeddedStream:
+    def stream(self) -> RuntimeStream:
         """The stream that the path names."""
         name = self.request.parameters["stream"]
         # Without the lock, as AsyncBroker.queue: one look into a dictionary.
         found = self.async_broker.runtime.core.topology.vhost(self.vhost).queues.get(name)
         if found is None or found.recorder is None:
             raise QueueNotFound(f"no stream '{name}' in vhost '{self.vhost}': create it first")
-        return EmbeddedStream(self.async_broker.broker, found)
+        return RuntimeStream(self.async_broker.runtime, found)
 
     @property
     def names(self) -> dict[Role, str]:

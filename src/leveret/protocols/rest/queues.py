@@ -14,8 +14,6 @@ from leveret.core.changes import DeleteQueue
 from leveret.core.errors import TooMany
 from leveret.core.jsonable import decode_table, encode
 from leveret.core.queue import Queue as CoreQueue
-from leveret.embedded.declare import DAY_S, OPTIONS, changed_arguments
-from leveret.embedded.managed import ManagedQueue
 from leveret.protocols.http.cluster import InCluster
 from leveret.protocols.http.request import Refusal
 from leveret.protocols.http.response import Response, json_response
@@ -36,6 +34,8 @@ from leveret.protocols.rest.fields import (
 )
 from leveret.protocols.rest.operation import DONE, Answer, RestCall, RestOperation, routes
 from leveret.protocols.rest.shapes import PRIORITY_MAX, SECONDS_MAX, SHORT_CHARS_MAX, iso
+from leveret.runtime.declare import DAY_S, OPTIONS, changed_arguments, declare_queues
+from leveret.runtime.managed import ManagedQueue
 from leveret.security.authorisation import Role
 
 _SHOWN = re.compile(r"[^\x00-\x1f\x7f-\x9f]+")
@@ -198,7 +198,7 @@ def list_all(call: RestCall) -> Answer:
             if virtual_host.queues[name].owner is None and call.allows("queue.see", {"queue": name}):
                 if len(rows) == limit:
                     return json_response({"queues": rows, "next": rows[-1]["name"]})
-                rows.append(shown(ManagedQueue(call.async_broker.broker, virtual_host.queues[name])))
+                rows.append(shown(ManagedQueue(call.async_broker.runtime, virtual_host.queues[name])))
     return json_response({"queues": rows, "next": None})
 
 
@@ -230,9 +230,9 @@ async def declare(call: RestCall) -> Answer:
         if not known:
             check_room(call, len(core.topology.vhost(call.vhost).queues))
     options = body if known or call.query.get("defaults") == "none" else {**DEFAULTS, **body}
-    broker = call.async_broker.broker
-    await call.async_broker.in_thread(
-        lambda: broker.queue(name, durable=durable, arguments=arguments, vhost=call.vhost, **options)
+    runtime = call.async_broker.runtime
+    await call.async_broker.durably(
+        lambda: declare_queues(runtime, [name], options, vhost=call.vhost, durable=durable, arguments=arguments)
     )
     return _one(call, 200 if known else 201)
 
@@ -281,7 +281,8 @@ async def update(call: RestCall) -> Answer:
         raise Refusal(412, "the queue has other settings by now: look at it again")
     dead_letter = options.get("dead_letter")
     if dead_letter is not None:
-        await call.async_broker.in_thread(lambda: call.async_broker.broker.queue(dead_letter, vhost=call.vhost))
+        runtime = call.async_broker.runtime
+        await call.async_broker.durably(lambda: declare_queues(runtime, [dead_letter], {}, vhost=call.vhost))
     changed = call.async_broker.change(
         lambda core: core.change_queue(queue.core, changed_arguments(queue.arguments, options))
     )

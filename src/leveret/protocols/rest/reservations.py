@@ -23,13 +23,13 @@ from leveret.core.reservations import (
     ReaderGroup,
     Reserved,
 )
-from leveret.embedded.message import Peeked, look
-from leveret.embedded.queue import Queue
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.rest.fields import Number, PatternText, RecordField, Whole
 from leveret.protocols.rest.messages import CONDITIONS
 from leveret.protocols.rest.operation import DONE, Answer, RestCall, RestOperation, routes
 from leveret.runtime.conditions import filter_of
+from leveret.runtime.message import Peeked, look
+from leveret.runtime.queue import RuntimeQueue
 
 if TYPE_CHECKING:
     from leveret.core.browse import Cursor
@@ -90,7 +90,7 @@ def _lease_ms(call: RestCall) -> int:
     return LEASE_MS if seconds is None else round(seconds * 1000)
 
 
-def _told(reserved: Reserved, queue: Queue) -> Response:
+def _told(reserved: Reserved, queue: RuntimeQueue) -> Response:
     """What is told of a reservation."""
     return json_response({**reserved._asdict(), "waiting": queue.anyway.depth})
 
@@ -139,7 +139,7 @@ def list_groups(call: RestCall) -> Any:
     return json_response({"groups": sorted(groups, key=lambda row: row["name"])})
 
 
-def _group(call: RestCall, core: Core, queue: Queue) -> ReaderGroup:
+def _group(call: RestCall, core: Core, queue: RuntimeQueue) -> ReaderGroup:
     """The group that the path names. Under the lock."""
     return core.reservations.get(queue.core, call.request.parameters["group"])
 
@@ -223,7 +223,7 @@ async def read_reserved(call: RestCall) -> Answer:
     return Response(200, await call.async_broker.in_thread(page), MEDIA_TYPE)
 
 
-def _looked_at(queue: Queue, found: Iterable[Held | None]) -> list[Row]:
+def _looked_at(queue: RuntimeQueue, found: Iterable[Held | None]) -> list[Row]:
     """Messages with their contents, up to some bytes. Under the lock."""
     rows: list[Row] = []
     size = 0

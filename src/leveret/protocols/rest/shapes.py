@@ -21,15 +21,15 @@ from leveret.core.errors import InvalidArgument
 from leveret.core.jsonable import decode_table, encode
 from leveret.core.properties import Properties
 from leveret.core.tracing import TRACEPARENT, TRACESTATE
-from leveret.embedded.message import Message, Peeked
-from leveret.embedded.outgoing import NAME_CHARS_MAX, Outgoing
-from leveret.embedded.queue import Queue
 from leveret.observability.trace_context import parse
 from leveret.protocols.http.idempotency import KEY_HEADER
 from leveret.protocols.http.json_reader import read_json
 from leveret.protocols.http.request import Request
 from leveret.protocols.rest.fields import JsonField, Number, RecordField, Schema, TableField, Text, Whole
 from leveret.runtime.bodies import JSON_TYPE
+from leveret.runtime.message import Message, Peeked
+from leveret.runtime.outgoing import NAME_CHARS_MAX, Outgoing
+from leveret.runtime.queue import RuntimeQueue
 
 PRIORITY_MAX = 10
 SECONDS_MAX = TIME_MS_MAX // 1000
@@ -117,7 +117,7 @@ def decode_base64(text: str) -> bytes:
     return binascii.a2b_base64(text, strict_mode=True)
 
 
-def idempotency_key(request: Request, queue: Queue | None = None) -> str | None:
+def idempotency_key(request: Request, queue: RuntimeQueue | None = None) -> str | None:
     """What makes a repeated request the same one; where equal bodies are the same message, the body does."""
     if KEY_HEADER not in request.headers or (queue is not None and queue.anyway.policy.content_dedup):
         return None

@@ -9,9 +9,6 @@ from leveret.core.arguments import COUNT_MAX, PARTITIONS_MAX, SEGMENT_BYTES_MAX,
 from leveret.core.consumer_groups import OFFSET_MAX
 from leveret.core.errors import InvalidArgument
 from leveret.core.jsonable import decode_table, encode
-from leveret.embedded.outgoing import PreparedMessage
-from leveret.embedded.records import Place, StreamRecord
-from leveret.embedded.stream import Appended, Stream
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.http.tails import TailRange, TailRecords, read
 from leveret.protocols.rest.fields import Flag, JsonField, Listed, Number, PatternText, RecordField, Schema, Text, Whole
@@ -31,6 +28,10 @@ from leveret.protocols.rest.shapes import (
     properties_of,
 )
 from leveret.runtime.blocks import BLOCKS_BYTES_MAX, PartitionOffsets, blocks, offsets
+from leveret.runtime.declare import declare_stream
+from leveret.runtime.outgoing import PreparedMessage
+from leveret.runtime.records import Place, StreamRecord
+from leveret.runtime.stream import Appended, RuntimeStream, stream_arguments, streams_of
 
 SETTINGS: dict[str, JsonField] = {
     "partitions": Whole("How many partitions it has, for good; default: 1.", 1, PARTITIONS_MAX),
@@ -126,7 +127,7 @@ OPERATIONS: list[RestOperation] = []
 route = routes(OPERATIONS)
 
 
-def shown(stream: Stream) -> dict[str, Any]:
+def shown(stream: RuntimeStream) -> dict[str, Any]:
     """A stream."""
     policy = stream.anyway.policy
     figures = asdict(stream.stats())
@@ -155,7 +156,7 @@ def list_streams(call: RestCall) -> Answer:
     limit, after = call.query.get("limit", LIST_DEFAULT), call.query.get("after", "")
     prefix = call.query.get("prefix", "")
     rows: list[dict[str, Any]] = []
-    for stream in call.async_broker.broker.streams(call.vhost):
+    for stream in streams_of(call.async_broker.runtime, call.vhost):
         name = stream.name
         if name > after and name.startswith(prefix) and call.allows("queue.see", {"queue": name}):
             if len(rows) == limit:
@@ -173,14 +174,15 @@ def list_streams(call: RestCall) -> Answer:
 )
 async def declare(call: RestCall) -> Answer:
     """Make a stream. One that exists with these settings is no error."""
-    name, broker = call.request.parameters["stream"], call.async_broker.broker
-    with call.async_broker.runtime as core:
+    name, runtime = call.request.parameters["stream"], call.async_broker.runtime
+    with runtime as core:
         queues = core.topology.vhost(call.vhost).queues
         known = name in queues
         if not known:
             check_room(call, len(queues))
-    stream = await call.async_broker.in_thread(lambda: broker.stream(name, vhost=call.vhost, **call.body))
-    return json_response(shown(stream), 200 if known else 201)
+    arguments = stream_arguments(**call.body)
+    made = await call.async_broker.durably(lambda: declare_stream(runtime, name, arguments, call.vhost))
+    return json_response(shown(RuntimeStream(runtime, made)), 200 if known else 201)
 
 
 @route("GET /streams/{stream}", "queue.look", {200: ("The stream.", _STREAM)})
@@ -197,7 +199,7 @@ async def delete(call: RestCall) -> Answer:
     return json_response({"deleted": await call.async_broker.in_thread(call.stream.delete)})
 
 
-def _prepared(stream: Stream, body: dict[str, Any]) -> PreparedMessage:
+def _prepared(stream: RuntimeStream, body: dict[str, Any]) -> PreparedMessage:
     """A record, checked and converted."""
     properties, headers = properties_of(body), body.get("headers")
     options = {name: body[name] for name in ("key", "producer", "sequence", "filter") if name in body}

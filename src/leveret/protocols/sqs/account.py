@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 from leveret.core.broker import Broker as CoreBroker
 from leveret.core.catalog import Kind
-from leveret.embedded.broker import Broker
-from leveret.embedded.message import Message
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.request import Request
 from leveret.protocols.sqs.errors import SqsError
 from leveret.protocols.sqs.move_tasks import DEFAULT_REGION, MoveTasks
 from leveret.protocols.sqs.queues import Queues
 from leveret.protocols.sqs.settings import FORWARDED, Settings, WrongRegion, region_of
+from leveret.runtime.message import Message
+from leveret.runtime.runtime import Runtime
 from leveret.security.access import Access
 from leveret.security.authorisation import Decisions
 
@@ -29,7 +29,7 @@ class Account:
 
     def __init__(
         self,
-        broker: Broker,
+        runtime: Runtime,
         access: Access,
         async_broker: AsyncBroker,
         settings: Settings,
@@ -40,11 +40,11 @@ class Account:
         self.settings = settings
         self.access = access
         self.async_broker = async_broker
-        self.runtime = broker.runtime
-        self.core = broker.runtime.core
-        self.receipts = broker.receipts
-        self.tag = broker.runtime.core.tag
-        self.queues = Queues(broker, settings)
+        self.runtime = runtime
+        self.core = runtime.core
+        self.receipts = runtime.receipts
+        self.tag = runtime.core.tag
+        self.queues = Queues(runtime, settings)
         self.everywhere = self.queues if everywhere is None else everywhere.queues
         self.attempts = ReceiveAttempts()
         self.decisions = Decisions()
@@ -56,7 +56,7 @@ class Account:
         """The account in each region, if their queues are apart; this one is that of the default region."""
         for other in settings.other_regions:
             in_thread = None if everywhere is None else everywhere.regions[other]
-            self.regions[other] = Account(broker, access, async_broker, settings.in_region(other), in_thread, other)
+            self.regions[other] = Account(runtime, access, async_broker, settings.in_region(other), in_thread, other)
 
     def of(self, request: Request, forwarded: bool) -> Account:
         """The account in the region that a request is for; a node that forwards a request names the region."""

@@ -2,7 +2,7 @@ from typing import Any
 
 from leveret.core.held import Held
 from leveret.core.queue import Queue as CoreQueue
-from leveret.embedded.message import Message
+from leveret.runtime.message import Message
 from leveret.runtime.receipts import Receipts
 
 def is_forbidden(text: str) -> bool: ...

@@ -23,7 +23,7 @@ from leveret.core.ids cimport id_of
 from leveret.core.message cimport BLOB, Message as Content
 from leveret.core.ports cimport ACKED
 from leveret.core.queue cimport Queue
-from leveret.embedded.message cimport Message
+from leveret.runtime.message cimport Message
 from leveret.runtime.receipts cimport Facts, Receipts
 from leveret.protocols.sqs.wire import ENTRY_ID_CHARS_MAX
 

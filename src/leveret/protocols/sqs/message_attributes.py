@@ -25,10 +25,10 @@ from leveret.core.jsonable import encode as jsonable
 from leveret.core.jsonable import plain
 from leveret.core.properties import Properties
 from leveret.core.tables import KEY_BYTES_MAX
-from leveret.embedded.message import DEDUP, GROUP
 from leveret.protocols.sqs.errors import BAD_CHARACTERS, SqsError, invalid
 from leveret.protocols.sqs.loops import is_forbidden
 from leveret.runtime.bodies import TEXT_TYPE
+from leveret.runtime.message import DEDUP, GROUP
 
 ATTRIBUTES_MAX = 10
 TYPE_CHARS_MAX = 256

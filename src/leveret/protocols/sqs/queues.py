@@ -13,11 +13,11 @@ from urllib.parse import unquote
 
 from leveret.core.catalog import Kind
 from leveret.core.queue import Queue as CoreQueue
-from leveret.embedded.broker import Broker
-from leveret.embedded.queue import Queue
 from leveret.protocols.sqs.attributes import FIXED, core_arguments, core_attributes, defaults, is_kept, parsed
 from leveret.protocols.sqs.errors import SqsError, invalid
 from leveret.protocols.sqs.settings import Settings
+from leveret.runtime.queue import RuntimeQueue
+from leveret.runtime.runtime import Runtime
 
 RECEIVES_MAX = 1_000
 RECEIVES_DEFAULT = 10
@@ -93,11 +93,11 @@ def allows_source(value: str | None, source_arn: str) -> bool:
 
 
 class SqsQueue:
-    """One queue. `details` are kept in the catalog of the core; `handle` is the queue of the embedded broker."""
+    """One queue. `details` are kept in the catalog of the core; `handle` has the verbs on it."""
 
     __slots__ = ("arn", "core", "details", "fifo", "handle", "name", "purged_ms")
 
-    def __init__(self, core: CoreQueue, handle: Queue, arn: str, details: dict[str, Any]) -> None:
+    def __init__(self, core: CoreQueue, handle: RuntimeQueue, arn: str, details: dict[str, Any]) -> None:
         self.core = core
         self.handle = handle
         self.name = core.name
@@ -144,10 +144,9 @@ def name_of(url: str) -> str:
 class Queues:
     """All of them, found by name; what was found is kept."""
 
-    def __init__(self, broker: Broker, settings: Settings) -> None:
-        self._broker = broker
-        self.runtime = broker.runtime
-        self._core = broker.runtime.core
+    def __init__(self, runtime: Runtime, settings: Settings) -> None:
+        self.runtime = runtime
+        self._core = runtime.core
         self._settings = settings
         self._known: dict[int, SqsQueue] = {}
         self._sources: dict[str, set[str]] = {}
@@ -208,7 +207,7 @@ class Queues:
                 yield found
 
     def _learn(self, core: CoreQueue) -> SqsQueue:
-        found = SqsQueue(core, Queue(self._broker, core), self._settings.arn(core.name), self._details(core))
+        found = SqsQueue(core, RuntimeQueue(self.runtime, core), self._settings.arn(core.name), self._details(core))
         self._known[core.id] = found
         if len(self._known) > 2 * len(self._core.queues) + FORGOTTEN_MIN:
             self._known = {number: each for number, each in self._known.items() if not each.core.deleted}

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leveret.core.deadletter import received_before
 from leveret.core.properties import Properties
-from leveret.embedded.message import Message, any_stored
 from leveret.observability.trace_context import context_of, to_aws
 from leveret.protocols.http.response import Response
 from leveret.protocols.sqs import message_attributes
@@ -19,6 +18,7 @@ from leveret.protocols.sqs.message_attributes import Value
 from leveret.protocols.sqs.queues import SqsQueue
 from leveret.protocols.sqs.send_message import FLAGS_AT, PLAIN_SENDERS, sequence_number
 from leveret.protocols.sqs.wire import names, number
+from leveret.runtime.message import Message, any_stored
 
 if TYPE_CHECKING:
     from leveret.protocols.sqs.account import Account

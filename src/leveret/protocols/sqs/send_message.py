@@ -11,8 +11,6 @@ from leveret.core.ids import format_id
 from leveret.core.properties import Properties, content, encode_header
 from leveret.core.publish import group_key
 from leveret.core.tracing import TRACEPARENT
-from leveret.embedded.message import DEDUP, GROUP
-from leveret.embedded.outgoing import PreparedMessage, check_headers
 from leveret.observability.trace_context import from_aws, is_aws
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response
@@ -24,6 +22,8 @@ from leveret.protocols.sqs.message_attributes import Value, Values
 from leveret.protocols.sqs.queues import SqsQueue
 from leveret.protocols.sqs.wire import Parameters, number
 from leveret.runtime.bodies import PERSISTENT_MODE, TEXT_TYPE
+from leveret.runtime.message import DEDUP, GROUP
+from leveret.runtime.outgoing import PreparedMessage, check_headers
 
 MESSAGE_BYTES_MAX = 1_048_576
 DELAY_S_MAX = 900

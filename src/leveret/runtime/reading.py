@@ -7,15 +7,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from leveret.core.errors import InvalidArgument
-from leveret.embedded.declare import milliseconds
-from leveret.embedded.records import StreamRecord
-from leveret.embedded.verbs import finish
+from leveret.runtime.declare import milliseconds
+from leveret.runtime.records import StreamRecord
+from leveret.runtime.verbs import finish
 from leveret.runtime.waiters import TaskWaiter, ThreadWaiter, Waiter
 from leveret.storage.stream.blocks import StoredRecord
 from leveret.storage.stream.starts import Start
 
 if TYPE_CHECKING:
-    from leveret.embedded.stream import Stream
+    from leveret.runtime.stream import RuntimeStream
 
 READ_MAX = 100_000  # records that one call gives
 READ_BYTES_MAX = 64 << 20
@@ -28,7 +28,7 @@ class StreamReader:
     """Reads one partition; for one thread or task at a time. Holds one piece of the file in memory at most."""
 
     def __init__(
-        self, stream: Stream, partition: int, start: Start, filters: Iterable[str] | None, match_unfiltered: bool
+        self, stream: RuntimeStream, partition: int, start: Start, filters: Iterable[str] | None, match_unfiltered: bool
     ) -> None:
         wanted = None if filters is None else [value.encode() for value in filters]
         log = stream.recorder.logs[partition]

@@ -13,17 +13,18 @@ from leveret.core.filters import Filter
 from leveret.core.held import Held
 from leveret.core.ids import parse_id
 from leveret.core.queue import Queue as CoreQueue
-from leveret.embedded.message import Peeked, look
-from leveret.embedded.verbs import Durable, durably, in_thread, twin
+from leveret.runtime import large_bodies
 from leveret.runtime.conditions import filter_of
+from leveret.runtime.message import Peeked, look
 from leveret.runtime.redrive import Redrive, RedriveResult
 from leveret.runtime.stats import QueueStats, queue_stats
 from leveret.runtime.sweep import Discard
+from leveret.runtime.verbs import Durable, durably, in_thread, twin
 from leveret.storage.blobs import body_bytes
 
 if TYPE_CHECKING:
     from leveret.core.browse import Cursor
-    from leveret.embedded.broker import Broker
+    from leveret.runtime.runtime import Runtime
 
 BROWSE_MAX = 10_000  # messages that one call gives: each has its body with it
 BROWSE_STEP = 500  # messages that one hold of the lock looks at
@@ -55,13 +56,12 @@ class PeekView:
 class ManagedQueue:
     """The part of a queue that is about the queue and not about one message."""
 
-    __slots__ = ("__weakref__", "_core", "broker", "runtime", "tag")
+    __slots__ = ("__weakref__", "_core", "runtime", "tag")
 
-    def __init__(self, broker: Broker, core: CoreQueue) -> None:
-        self.broker = broker
-        self.runtime = broker.runtime
+    def __init__(self, runtime: Runtime, core: CoreQueue) -> None:
+        self.runtime = runtime
         self._core = core
-        self.tag = broker.runtime.core.tag
+        self.tag = runtime.core.tag
 
     @property
     def name(self) -> str:
@@ -116,6 +116,10 @@ class ManagedQueue:
 
     def __bool__(self) -> bool:
         return True
+
+    def fetch(self, pointer: bytes) -> bytes:
+        """The large body that a pointer in a message stands for."""
+        return large_bodies.fetch(self.runtime, pointer)
 
     def stats(self) -> QueueStats:
         """Its figures."""

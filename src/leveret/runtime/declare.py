@@ -1,14 +1,28 @@
-"""The options of a queue: what they are called here, which argument each sets, and how it is converted."""
+"""Declarations of queues, streams and exchanges, made if need be.
+
+Options of a queue: what they are called here, which argument each sets, and how it is converted.
+"""
+
+from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from leveret.core.arguments import DISPLAY_NAME
+from leveret.core.arguments import DISPLAY_NAME, QUEUE_TYPE
+from leveret.core.broker import Broker as Core
 from leveret.core.equivalence import check_argument
-from leveret.core.errors import InvalidArgument
+from leveret.core.errors import InvalidArgument, NotSupported
+from leveret.core.names import described
+from leveret.core.queue import Queue as CoreQueue
+from leveret.core.queue_types import STREAM
 from leveret.runtime.options import unknown_name
+from leveret.runtime.verbs import Durable
 
+if TYPE_CHECKING:
+    from leveret.runtime.runtime import Runtime
+
+VHOST = "/"
 Convert = Callable[[str, Any], Any]
 DAY_S = 24 * 3600
 
@@ -110,3 +124,63 @@ def changed_arguments(current: Mapping[str, Any], options: Mapping[str, Any]) ->
         unset.add(DEAD_LETTER_EXCHANGE)
     kept = {name: value for name, value in current.items() if name not in unset}
     return {**kept, **arguments_of(options, {})}
+
+
+def declare_queues(
+    runtime: Runtime,
+    names: Iterable[str],
+    options: Mapping[str, Any],
+    *,
+    vhost: str = VHOST,
+    durable: bool = True,
+    arguments: Mapping[str, Any] | None = None,
+) -> Durable[list[CoreQueue]]:
+    """The queues of these names, made if need be; options that contradict an existing one are refused."""
+    raw = dict(arguments or {})
+    if raw.get(QUEUE_TYPE) == STREAM:
+        raise InvalidArgument("a stream is made by broker.stream(), and that gives what reads it")
+    wanted = new_arguments(options, raw)
+    with runtime as core:
+        known = core.topology.vhost(vhost).queues
+        before = core.log.last_queue_id
+        queues = []
+        for name in names:
+            existing = known.get(name)
+            if existing is None:
+                queues.append(core.declare_queue(vhost, name, wanted, durable=durable))
+            elif options or raw:
+                again = redeclared(existing.arguments or {}, options, raw, described("queue", name, vhost))
+                queues.append(core.declare_queue(vhost, name, again, durable=durable))
+            else:
+                queues.append(existing)
+        _declare_dead_letter(core, vhost, options.get("dead_letter"))
+        commit_batch = runtime.commit() if core.log.last_queue_id != before else 0
+    return commit_batch, queues
+
+
+def _declare_dead_letter(core: Core, vhost: str, name: str | None) -> None:
+    """Make the queue for dead letters if there is none; it has no dead letters of its own."""
+    if name is not None and name not in core.topology.vhost(vhost).queues:
+        core.declare_queue(vhost, name, new_arguments({}, {}))
+
+
+def declare_stream(runtime: Runtime, name: str, arguments: Mapping[str, Any], vhost: str = VHOST) -> Durable[CoreQueue]:
+    """The stream of that name, made if need be."""
+    with runtime as core:
+        existing = core.topology.vhost(vhost).queues.get(name)
+        if existing is None or arguments:
+            kept = {} if existing is None else existing.arguments or {}
+            existing = core.declare_queue(vhost, name, {**kept, **arguments, QUEUE_TYPE: STREAM})
+        if existing.recorder is None:
+            raise NotSupported(f"'{name}' is a queue, no stream: use broker.queue(), or another name")
+        return runtime.commit(), existing
+
+
+def declare_exchange(
+    runtime: Runtime, name: str, type: str | None = None, *, vhost: str = VHOST, **options: Any
+) -> Durable[None]:
+    """Make an exchange if need be: direct unless told otherwise."""
+    with runtime as core:
+        if type is not None or name not in core.topology.vhost(vhost).exchanges:
+            core.declare_exchange(vhost, name, type or "direct", **options)
+        return runtime.commit(), None

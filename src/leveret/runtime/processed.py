@@ -11,25 +11,29 @@ from typing import TYPE_CHECKING
 
 from leveret.core.dedup import digest
 from leveret.core.names import PROCESSED_SUFFIX
+from leveret.runtime.declare import declare_queues
+from leveret.runtime.managed import ManagedQueue
 
 if TYPE_CHECKING:
     from leveret.core.broker import Broker as Core
-    from leveret.embedded.message import Message
-    from leveret.embedded.queue import Queue
+    from leveret.runtime.message import Message
 
 WINDOW_S = 7 * 24 * 3600
 
 
-def memory_of(source: Queue) -> Queue:
+def memory_of(source: ManagedQueue) -> ManagedQueue:
     """The companion of a queue, made if need be."""
     vhost, name = source.anyway.vhost, source.name + PROCESSED_SUFFIX
-    return source.broker.queue(name, dedup_window=WINDOW_S, durable=source.durable, vhost=vhost)
+    options = {"dedup_window": WINDOW_S}
+    commit_batch, made = declare_queues(source.runtime, [name], options, vhost=vhost, durable=source.durable)
+    source.runtime.wait(commit_batch)
+    return ManagedQueue(source.runtime, made[0])
 
 
 class Processed:
     """The memory of one consumer group of a queue."""
 
-    def __init__(self, source: Queue, memory: Queue, name: str) -> None:
+    def __init__(self, source: ManagedQueue, memory: ManagedQueue, name: str) -> None:
         self._source = source
         self._name = name
         self._memory = memory

@@ -10,10 +10,10 @@ from leveret.core.policy import QueuePolicy
 from leveret.core.properties import Properties, content, scan_header
 from leveret.core.publish import group_key
 from leveret.core.tables import MalformedTable
-from leveret.embedded.declare import milliseconds
-from leveret.embedded.message import DEDUP, GROUP
 from leveret.observability.propagation import traced
 from leveret.runtime.bodies import PERSISTENT_MODE, encode
+from leveret.runtime.declare import milliseconds
+from leveret.runtime.message import DEDUP, GROUP
 
 PRIORITY_MAX = 255
 FREE_PROPERTIES = (

@@ -5,8 +5,8 @@ from leveret.core.held import Held
 from leveret.core.message import Message as Content
 from leveret.core.properties import Properties
 from leveret.core.queue import Queue as CoreQueue
-from leveret.embedded.managed import ManagedQueue
-from leveret.embedded.queue import Queue
+from leveret.runtime.managed import ManagedQueue
+from leveret.runtime.queue import RuntimeQueue
 
 GROUP: str
 DEDUP: str
@@ -48,7 +48,7 @@ class Peeked:
     def due_at(self) -> datetime | None: ...
 
 class Message(Peeked):
-    source: Queue
+    source: RuntimeQueue
     held: Held
     lease: int
     received_ms: int
@@ -72,7 +72,7 @@ class Message(Peeked):
     async def areject(self) -> None: ...
 
 def time_of(ms: int) -> datetime: ...
-def wrap(source: Queue, taken: list[Held]) -> list[Message]: ...
+def wrap(source: RuntimeQueue, taken: list[Held]) -> list[Message]: ...
 def look(source: ManagedQueue, held: Held) -> Peeked: ...
 def ids(tag: int, numbers: list[int]) -> list[str | None]: ...
 def all_bytes(bodies: list[Any], size_max: int) -> bool: ...

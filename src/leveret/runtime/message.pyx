@@ -1,4 +1,4 @@
-"""Messages as the embedded API hands them out, and the three batch loops: ids of sent, wrapping of taken, acks.
+"""Messages as users see them, and the three batch loops: ids of sent, wrapping of taken, acks.
 
 Compiled because these run once for each message; everything that costs (properties, body, receipt) waits until
 it is asked for.
@@ -42,7 +42,7 @@ cdef class Peeked:
         if not self.content.flags & BLOB:
             return self.content.body
         if self.fetched is None:
-            self.fetched = self.source.broker.fetch(self.content.body)
+            self.fetched = self.source.fetch(self.content.body)
         return self.fetched
 
     @property
