@@ -11,9 +11,8 @@ from leveret.security.authentication import Credentials
 from leveret.security.distinguished_names import parsed
 from leveret.security.ldap.backend import Ldap
 from leveret.security.ldap.connection import LdapServer, Unavailable
-from leveret.security.ldap.directory import DirectoryUser, LdapDirectory, Rules, WrongLogin
+from leveret.security.ldap.directory import DirectoryUser, LdapDirectory, LdapServers, Rules, WrongLogin
 from leveret.security.ldap.filters import parse
-from leveret.security.ldap.servers import LdapServers
 from tests.ldap.slapd_process import GROUPS, PEOPLE, SlapdProcess
 
 PEER = "192.0.2.7"

@@ -11,12 +11,11 @@ import pytest
 
 from leveret.core.errors import InvalidArgument
 from leveret.security.distinguished_names import parsed
-from leveret.security.ldap import servers as servers_module
+from leveret.security.ldap import directory as directory_module
 from leveret.security.ldap import wire
 from leveret.security.ldap.connection import LdapServer, Unavailable
-from leveret.security.ldap.directory import LdapDirectory, Misconfigured, Rules, WrongLogin
+from leveret.security.ldap.directory import LdapDirectory, LdapServers, Misconfigured, Rules, WrongLogin
 from leveret.security.ldap.filters import parse
-from leveret.security.ldap.servers import LdapServers
 from leveret.security.ldap.wire import tlv
 from leveret.security.tls import ClientTls
 from tests.ldap.slapd_process import GROUPS, PEOPLE, SERVICE, SERVICE_PASSWORD, SUFFIX, SlapdProcess, group, user
@@ -253,7 +252,7 @@ def test_a_server_that_is_none_costs_its_time_and_no_more(scheme: str, answer: b
 
 def test_a_server_that_hangs_is_not_asked_by_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
     """A login that finds it in trouble is refused at once, and one of them tries it now and then."""
-    monkeypatch.setattr(servers_module, "RETRY_S", 1_000.0)
+    monkeypatch.setattr(directory_module, "RETRY_S", 1_000.0)
     told: list[tuple[str, str | None]] = []
     with listening(b"") as talks:
         server = LdapServer.parse(f"ldap://127.0.0.1:{talks.port}", False)
@@ -270,7 +269,7 @@ def test_a_server_that_hangs_is_not_asked_by_everybody(monkeypatch: pytest.Monke
 def test_the_next_server_is_asked_and_the_first_one_again_when_it_is_back(
     slapd: SlapdProcess, own_slapd: SlapdProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(servers_module, "RETRY_S", 0.0)
+    monkeypatch.setattr(directory_module, "RETRY_S", 0.0)
     told: list[tuple[str, bool]] = []
     both = [LdapServer.parse(each.url, False) for each in (own_slapd, slapd)]
     servers = LdapServers(both, None, 30, lambda url, why: told.append((url, why is None)))

@@ -11,9 +11,8 @@ from leveret.security.access import Access
 from leveret.security.authentication import BACKENDS, Authentication, AuthenticationBackend, Internal
 from leveret.security.ldap.backend import Ldap
 from leveret.security.ldap.connection import LdapServer, is_local
-from leveret.security.ldap.directory import USER_DN, USERNAME, LdapDirectory, Rules
+from leveret.security.ldap.directory import USER_DN, USERNAME, LdapDirectory, LdapServers, Rules
 from leveret.security.ldap.filters import parse
-from leveret.security.ldap.servers import LdapServers
 from leveret.security.logins import Failures
 from leveret.security.tls import ClientTls
 

@@ -17,9 +17,9 @@ from leveret.operations.context import OperationContext
 from leveret.protocols.amqp.description import Description
 from leveret.protocols.amqp.server import AmqpServer
 from leveret.protocols.http.async_broker import AsyncBroker
-from leveret.protocols.http.reports import Reports
 from leveret.protocols.management.context import AdminContext, Listening, Process
 from leveret.protocols.management.rates import Rates
+from leveret.protocols.management.reports import Reports
 from leveret.runtime.runtime import Runtime
 from leveret.server import memory
 from leveret.server.addresses import WITH_TLS, Sockets

@@ -3,25 +3,19 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Protocol
 
 from leveret.clock import Clock
 from leveret.core.errors import LeveretError
 from leveret.observability.logs import Log
 from leveret.security.revocation import RevocationFile
-from leveret.security.tls import ServerTls
+from leveret.security.tls import ClientTls, MutualTls, ServerTls
 
 LOOK_S = 5.0  # between two looks at the files of revocation lists
 CLIENTS = "clients"
 
 LOG = Log("server")
-
-
-class Reloaded(Protocol):
-    """Certificates that are read again in place."""
-
-    def reload(self) -> None:
-        """Read the files; raises LeveretError, and changes nothing then."""
+Reloaded = ClientTls | MutualTls
+"""Certificates that are read again in place."""
 
 
 class TlsFiles:

@@ -11,8 +11,8 @@ from leveret.cluster.forwarding.dispatcher import Dispatcher, Task
 from leveret.cluster.forwarding.edges import Api
 from leveret.operations.registry import OPERATIONS
 from leveret.protocols.amqp.description import Description
-from leveret.protocols.http.departed import Departed
 from leveret.protocols.http.request import Request
+from leveret.protocols.management.context import Departed
 from leveret.protocols.management.handler import inside
 from leveret.protocols.management.rates import HISTORY, Rates
 from leveret.protocols.management.refusals import Missing, refused

@@ -25,11 +25,12 @@ from leveret.core.held import Held
 from leveret.core.properties import Properties
 from leveret.core.queue import Queue
 from leveret.observability.logs import Log
-from leveret.protocols.amqp.bodies import BodyStore, tried
+from leveret.protocols.amqp.bodies import tried
 from leveret.storage.blobs import body_bytes
 
 if TYPE_CHECKING:
     from leveret.protocols.amqp.hub import Hub
+    from leveret.runtime.large_bodies import LargeBodies
 
 PREFIX = "outbox/"  # of the queues in the virtual host for such
 TURN_MAX = 256  # outbox messages
@@ -333,6 +334,6 @@ def _bytes_of(held: Held) -> int:
     return body_bytes(body) if held.message.flags & BLOB else len(body)
 
 
-def _fetched(large: BodyStore, pointers: list[bytes]) -> list[bytes | Exception]:
+def _fetched(large: LargeBodies, pointers: list[bytes]) -> list[bytes | Exception]:
     """Large bodies; in some thread."""
     return [tried(partial(large.get, pointer)) for pointer in pointers]

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from leveret.core.held import Held
 from leveret.core.message import Message
@@ -19,6 +19,7 @@ from leveret.observability.logs import Log
 
 if TYPE_CHECKING:
     from leveret.protocols.amqp.hub import Hub
+    from leveret.runtime.large_bodies import LargeBodies
 
 FETCHED_BYTES_MAX = 64 << 20
 RETRY_MS = 1_000  # after a blob store failed
@@ -40,23 +41,10 @@ def tried(job: Callable[[], T]) -> T | Exception:
         return error
 
 
-class BodyStore(Protocol):
-    """Where large bodies are, as leveret.runtime.large_bodies.LargeBodies has them."""
-
-    def put(self, data: bytes | memoryview, now_ms: int) -> bytes:
-        """Store a body durably; give the pointer that is published in its stead. Not under the lock."""
-
-    def get(self, pointer: bytes) -> bytes:
-        """The body of a pointer. Not under the lock."""
-
-    def drop_unused(self, pointer: bytes) -> None:
-        """Let go of a body whose message no queue has. Under the lock."""
-
-
 class Bodies:
     """The large bodies that are on their way to clients."""
 
-    def __init__(self, hub: Hub, store: BodyStore) -> None:
+    def __init__(self, hub: Hub, store: LargeBodies) -> None:
         self._hub = hub
         self.store = store
         self._fetched: OrderedDict[bytes, bytes] = OrderedDict()

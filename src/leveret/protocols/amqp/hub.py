@@ -18,7 +18,7 @@ from leveret.core.errors import BrokerClosed, JournalFailed, StoreUnreachable
 from leveret.core.queue import Queue
 from leveret.observability.audit import Audit
 from leveret.observability.logs import Log
-from leveret.protocols.amqp.bodies import Bodies, BodyStore, tried
+from leveret.protocols.amqp.bodies import Bodies, tried
 from leveret.protocols.amqp.description import TrafficCounts
 from leveret.protocols.amqp.frames import PendingOutput
 from leveret.protocols.amqp.handshake import server_properties
@@ -33,6 +33,7 @@ from leveret.security.logins import NO_NAME, LoginAttempt
 
 if TYPE_CHECKING:
     from leveret.protocols.amqp.connection import AmqpConnection
+    from leveret.runtime.large_bodies import LargeBodies
 
 COMPLAIN_MS = 1_000
 WAITING_MAX = 10_000  # publishes that nothing is written for would else be kept without end by a disk that is stuck
@@ -51,7 +52,7 @@ class BrokerRuntime(Protocol):
     core: Broker
 
     @property
-    def large(self) -> BodyStore | None:
+    def large(self) -> LargeBodies | None:
         """Where large bodies are kept; None: with all the others."""
 
     def __enter__(self) -> Broker:

@@ -21,8 +21,8 @@ from leveret.protocols.amqp.replies import Reply
 from leveret.security.authorisation import check_user_id
 
 if TYPE_CHECKING:
-    from leveret.protocols.amqp.bodies import BodyStore
     from leveret.protocols.amqp.channel import Channel
+    from leveret.runtime.large_bodies import LargeBodies
 
 DEDUP_HEADER = "x-deduplication-id"
 DELAY_HEADER = "x-delay"
@@ -130,7 +130,7 @@ class Publish:
             self._store.drop_unused(self.content[self._header_len :])
 
     @property
-    def _store(self) -> BodyStore:
+    def _store(self) -> LargeBodies:
         bodies = self._channel.hub.bodies
         assert bodies is not None, "only then is a body large"
         return bodies.store

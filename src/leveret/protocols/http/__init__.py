@@ -6,14 +6,12 @@ bulk.py          operations on many messages at once: what the audit log says of
 chunked.pyx      decodes a chunked body, and refuses what is not exactly RFC 9112
 cluster.py       what an endpoint adds to the scope of its operation on a node of a cluster
 connection.py    one connection: requests in, answers out in the same order, one handler at a time
-departed.py      counters of shards that other nodes have by now: counters of a process never go back
 idempotency.py   requests with an Idempotency-Key: done once
 json_reader.py   JSON that clients send: limits of depth, numbers and text, and no duplicate names
 limits.py        what one client may ask of an HTTP server, how often
 origins.py       keeps pages of other origins from using this server through the browser of a user
 problem.py       refusals as RFC 9457 has them: application/problem+json, by one table from the errors of the core
 reader.pyx       bytes to requests: llhttp reads heads, this finds their ends
-reports.py       reports of the pipeline as files: a directory in which each report has a directory of its own
 request.py       a request as handlers see it: what was sent, decoded only where asked for
 response.py      answers, the bytes that they become, and how those are written
 router.py        which function answers which request: one table

@@ -10,7 +10,6 @@ import asyncio
 import binascii
 from base64 import b64decode
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from leveret.clock import Clock
@@ -32,14 +31,6 @@ PROTOCOL = "HTTP"
 
 T = TypeVar("T")
 LOG = Log("http")
-
-
-@dataclass(frozen=True, slots=True)
-class Authorization:
-    """The parts of an Authorization header."""
-
-    scheme: str
-    value: str
 
 
 class Auth:
@@ -91,14 +82,14 @@ class Auth:
 
     def identify(self, request: Request) -> Identity | Awaitable[Identity]:
         """Who sends a request; refuses with 401."""
-        given = authorization(request)
-        if given is None:
+        scheme, _, value = request.header(b"authorization").partition(" ")
+        if not scheme:
             return self._by_session(request) or self._by_certificate(request)
         self.check_secrecy(request)
-        if given.scheme == "basic":
-            return self._by_password(given.value, request.sender)
-        if given.scheme == "bearer":
-            return self._authenticate(Credentials(None, given.value.encode()), request.sender)
+        if scheme.lower() == "basic":
+            return self._by_password(value.strip(), request.sender)
+        if scheme.lower() == "bearer":
+            return self._authenticate(Credentials(None, value.strip().encode()), request.sender)
         raise _unauthorized("the scheme of the credentials is not known here")
 
     def check_secrecy(self, request: Request) -> None:
@@ -205,12 +196,6 @@ class Auth:
     def _note_failure(self, protocol: str, name: str | None, host: str, login: AuthenticatedLogin) -> None:
         if self.audit is not None:
             self.audit.login_failed(protocol, name, host, login.reason)
-
-
-def authorization(request: Request) -> Authorization | None:
-    """What the request proves itself with, if anything."""
-    scheme, _, value = request.header(b"authorization").partition(" ")
-    return Authorization(scheme.lower(), value.strip()) if scheme else None
 
 
 def _unauthorized(detail: str) -> Refusal:

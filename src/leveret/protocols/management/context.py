@@ -3,29 +3,59 @@
 Clients and definitions belong to parts that HTTP does not import; the start of the server joins them here.
 """
 
+from __future__ import annotations
+
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from leveret.core.histogram import Histogram
+from leveret.core.names import INTERNAL_VHOST
 from leveret.core.queue import Queue
+from leveret.core.tally import Tally
 from leveret.observability.alerting.service import Alerting
 from leveret.observability.audit import Audit
 from leveret.operations.context import OperationContext
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.cluster import Cluster
-from leveret.protocols.http.departed import Departed
-from leveret.protocols.http.reports import Reports
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management.rates import Rates
 from leveret.protocols.net.admission import ConnectionBudget
 from leveret.runtime.runtime import Runtime
 from leveret.security.access import Access
 
+if TYPE_CHECKING:
+    from leveret.protocols.management.reports import Reports
+
 Row = dict[str, Any]
 
 PRODUCT = "Leveret"
 API_VERSION = "3.13.7"
 """The RabbitMQ whose API this is, for tools that look at its version before they use it."""
+
+
+class Departed:
+    """The counters of shards that are gone; nothing on a single server."""
+
+    def __init__(self) -> None:
+        self.tallies: defaultdict[str, Tally] = defaultdict(Tally)
+        self.sync_us = Histogram()
+        self.batch_entries = Histogram()
+        self.written_bytes = 0
+
+    def keep(self, runtime: Runtime) -> None:
+        """A shard goes; also one whose journal has failed."""
+        with runtime.lock:
+            for queue in runtime.core.queues.values():
+                if queue.vhost != INTERNAL_VHOST:
+                    self.tallies[queue.policy.queue_type].keep(queue)
+            for kind, tally in runtime.core.departed.items():
+                self.tallies[kind].merge(tally)
+        if runtime.store is not None:
+            self.sync_us.add(runtime.store.sync_us)
+            self.batch_entries.add(runtime.store.batch_entries)
+            self.written_bytes += runtime.store.bytes_written
 
 
 class ClientEntry(Protocol):

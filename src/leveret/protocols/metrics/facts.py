@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from leveret.core.broker import Broker
     from leveret.observability.audit import Audit
-    from leveret.protocols.http.departed import Departed
-    from leveret.protocols.management.context import AdminContext, Process
+    from leveret.protocols.management.context import AdminContext, Departed, Process
     from leveret.runtime.runtime import Runtime
     from leveret.runtime.shared.redis import Redis
 

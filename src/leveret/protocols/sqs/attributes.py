@@ -17,6 +17,8 @@ KEY_CHARS_MAX = 2_048
 
 _DIGITS = re.compile(r"\d{1,9}")
 Check = Callable[[str], None]
+ToCore = Callable[[str], Any]
+FromCore = Callable[[Any], str]
 
 
 class Attribute(NamedTuple):
@@ -26,8 +28,8 @@ class Attribute(NamedTuple):
     default: str | None = None
     argument: str | None = None
     field: str | None = None
-    to_core: Callable[[str], Any] = str
-    from_core: Callable[[Any], str] = str
+    to_core: ToCore = str
+    from_core: FromCore = str
     fifo: bool = False
     """Only for FIFO queues."""
 
@@ -72,38 +74,18 @@ def parsed(value: str) -> Any:
         return None
 
 
-def milliseconds(seconds: str) -> int:
-    """Seconds for the core."""
-    return int(seconds) * 1000
-
-
-def seconds(milliseconds: int) -> str:
-    """Seconds of the core."""
-    return str(milliseconds // 1000)
-
-
-def flag(value: str) -> bool:
-    """A yes or no for the core."""
-    return value.lower() == "true"
-
-
-def word(value: bool) -> str:
-    """A yes or no of the core."""
-    return "true" if value else "false"
-
-
 SCOPES = {"queue": "queue", "messageGroup": "group"}
 SCOPE_WORDS = {core: name for name, core in SCOPES.items()}
 _boolean = one_of("true", "false", "True", "False")
+_MS: tuple[ToCore, FromCore] = (lambda seconds: int(seconds) * 1000, lambda milliseconds: str(milliseconds // 1000))
+_FLAG: tuple[ToCore, FromCore] = (lambda text: text.lower() == "true", lambda value: "true" if value else "false")
 
 ATTRIBUTES: dict[str, Attribute] = {
-    "DelaySeconds": Attribute(whole(0, 900), "0", "x-delay", "delay_ms", milliseconds, seconds),
+    "DelaySeconds": Attribute(whole(0, 900), "0", "x-delay", "delay_ms", *_MS),
     "MaximumMessageSize": Attribute(whole(1_024, 1_048_576), "1048576", "x-max-message-size", "max_message_bytes", int),
-    "MessageRetentionPeriod": Attribute(
-        whole(60, 1_209_600), "345600", "x-retention", "retention_ms", milliseconds, seconds
-    ),
+    "MessageRetentionPeriod": Attribute(whole(60, 1_209_600), "345600", "x-retention", "retention_ms", *_MS),
     "ReceiveMessageWaitTimeSeconds": Attribute(whole(0, 20), "0"),
-    "VisibilityTimeout": Attribute(whole(0, 43_200), "30", "x-visibility-timeout", "lease_ms", milliseconds, seconds),
+    "VisibilityTimeout": Attribute(whole(0, 43_200), "30", "x-visibility-timeout", "lease_ms", *_MS),
     "Policy": Attribute(json_object),
     "RedrivePolicy": Attribute(json_object),
     "RedriveAllowPolicy": Attribute(json_object),
@@ -112,7 +94,7 @@ ATTRIBUTES: dict[str, Attribute] = {
     "SqsManagedSseEnabled": Attribute(_boolean, "true"),
     "FifoQueue": Attribute(one_of("true", "True"), fifo=True),
     "ContentBasedDeduplication": Attribute(
-        _boolean, "false", "x-content-deduplication", "content_dedup", flag, word, fifo=True
+        _boolean, "false", "x-content-deduplication", "content_dedup", *_FLAG, fifo=True
     ),
     "DeduplicationScope": Attribute(
         one_of(*SCOPES),

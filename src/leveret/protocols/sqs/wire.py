@@ -14,7 +14,7 @@ accept JSON, such as API Gateway, get that, with maps as lists of names and valu
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
 import orjson
@@ -149,26 +149,11 @@ MEMBERS: dict[str, tuple[str, ...]] = {"Messages": ("Attributes", "MD5OfMessageA
 """What is null in JSON when a result, or a member of a list, does not have it."""
 
 
-class Wire(Protocol):
-    """A protocol."""
-
-    has_text: bool
-    """Whether it answers with a result that is JSON already; otherwise results have another form."""
-
-    def decode(self, request: Request) -> tuple[str, Parameters]:
-        """The action and the parameters of a request."""
-
-    def encode(self, action: str, result: dict[str, Any] | None, request_id: str) -> Response:
-        """The answer with a result."""
-
-    def refuse(self, error: SqsError, request_id: str) -> Response:
-        """The answer to a request that is refused."""
-
-
 class JsonProtocol:
     """AWS JSON 1.0."""
 
     has_text = True
+    """Whether it answers with a result that is JSON already; otherwise results have another form."""
 
     def decode(self, request: Request) -> tuple[str, Parameters]:
         """The action in the header, the parameters in the body."""
@@ -254,6 +239,7 @@ class QueryJsonProtocol(QueryProtocol):
         return _response(error.fault.status, body, JSON, request_id, error.headers)
 
 
+Wire = JsonProtocol | QueryProtocol
 JSON_WIRE = JsonProtocol()
 QUERY_WIRE = QueryProtocol()
 QUERY_JSON_WIRE = QueryJsonProtocol()

@@ -4,6 +4,5 @@ backend.py     the backend "ldap" for logins: names and passwords that a directo
 connection.py  one connection to an LDAP server: TLS, bind and search, all of it before one deadline
 directory.py   a directory as logins use it: which entry a name is, whether the password is right
 filters.py     search filters (RFC 4515) as templates: `(&(objectClass=person)(uid=${username}))`
-servers.py     the LDAP servers of a directory: which of them is asked, connections that wait for their next use
 wire.py        messages of LDAPv3 (RFC 4511) in BER, as far as bind, search and StartTLS need them
 """
