@@ -253,6 +253,7 @@ class ProxyChannel(Channel, Relay):
         """A shard has refused something: the channel closes everywhere."""
         shard_channel.shard_connection.forget(shard_channel)
         self.shard_channels.pop(shard_channel.shard_id, None)
+        self.forget_way()
         self._abandon(shard_channel)
         if not self.deaf:
             self.release()
@@ -263,7 +264,7 @@ class ProxyChannel(Channel, Relay):
         shard_channel = self.shard_channels.get(shard_id)
         if shard_channel is None:
             return
-        shard_channel.name_tags(self.tags)
+        self.tags.name(shard_channel, shard_channel.names)
         self.tags.lost(shard_channel)
         unknown = bool(shard_channel.sent)
         self.tell(self.confirms.lost(shard_channel.sent))
@@ -275,6 +276,7 @@ class ProxyChannel(Channel, Relay):
         """A shard went with its node, in which others had exclusive queues: nothing but publishes was said to it."""
         self.lost(shard_id)
         shard_channel = self.shard_channels.pop(shard_id, None)
+        self.forget_way()
         if shard_channel is not None:
             shard_channel.answer_all(BasicRecoverOk())
 
@@ -343,6 +345,7 @@ class ProxyChannel(Channel, Relay):
         self.forget_replies()
         self.consumers.clear()
         shard_channels, self.shard_channels = self.shard_channels, {}
+        self.forget_way()
         for shard_channel in shard_channels.values():
             self._abandon(shard_channel)
             shard_channel.shard_connection.close(shard_channel)

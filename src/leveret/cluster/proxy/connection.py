@@ -22,6 +22,7 @@ from leveret.protocols.amqp.connection import AmqpConnection, AmqpPeer
 from leveret.protocols.amqp.frames import FrameWriter
 from leveret.protocols.amqp.methods import ConnectionBlocked, ConnectionClose, ConnectionUnblocked, Method
 from leveret.protocols.amqp.replies import Reply
+from leveret.protocols.amqp.session import FrameSession
 from leveret.protocols.amqp.state import HANDSHAKE, ConnectionState, Hold
 from leveret.protocols.amqp.traffic import ChannelTraffic
 from leveret.security.identity import Identity
@@ -135,6 +136,13 @@ class ProxyConnection(AmqpConnection):
         entered, self.entered = self.entered, []
         for shard_connection in entered:
             shard_connection.leave()
+
+    def free_input(self) -> None:
+        """Free the buffers in which nothing waits, those to and from shards as well."""
+        super().free_input()
+        for shard_connection in self.shard_connections.values():
+            shard_connection.reader.release()
+            shard_connection.writer.release()
 
     def pause_stale(self) -> None:
         """Definitions may be others by now: the client is not heard, and gets nothing."""
@@ -290,6 +298,11 @@ class ProxyConnection(AmqpConnection):
         """Frames came from a shard."""
         if not self._released:
             self.hub.finish(self, lambda: shard_connection.receive(data))
+
+    def receive_here(self, shard_connection: ShardConnection, shard: FrameSession) -> None:
+        """A shard of this node has something to say."""
+        if not self._released:
+            self.hub.finish(self, lambda: shard_connection.receive_from(shard))
 
     def held_by(self, shard_connection: ShardConnection) -> None:
         """A shard hears nothing more for a while, or again."""

@@ -149,7 +149,7 @@ def _recover(channel: ProxyChannel, requeue: bool, then: Callable[[], None]) -> 
 
     for shard_channel in tuple(left):
         shard_channel.shard_connection.learn_names()  # the shard has none of them any more when it loses its owner
-        shard_channel.name_tags(channel.tags)
+        channel.tags.name(shard_channel, shard_channel.names)
         channel.ask(shard_channel, BasicRecover(True), partial(recovered, shard_channel))
     if not left:
         then()

@@ -16,7 +16,7 @@ cdef class MessageNames:
     cdef Entry* entries
     cdef Py_ssize_t first, end, capacity
     cdef int push(self, uint64_t number, uint8_t how, const Name* name) except -1
-    cdef Entry* oldest(self) noexcept
+    cdef const Name* of(self, uint64_t number) noexcept
     cdef void drop(self) noexcept
 
 cdef bytes packed(const Name* name)

@@ -71,9 +71,13 @@ cdef class MessageNames:
         self.end += 1
         return 0
 
-    cdef Entry* oldest(self) noexcept:
-        """The first one; NULL: there is none."""
-        return NULL if self.first == self.end else self.entries + self.first
+    cdef const Name* of(self, uint64_t number) noexcept:
+        """The one with a number, good until the next look, which asks for a higher one; NULL: it is not here."""
+        while self.first < self.end and self.entries[self.first].number < number:
+            self.drop()
+        if self.first < self.end and self.entries[self.first].number == number:
+            return &self.entries[self.first].name
+        return NULL
 
     cdef void drop(self) noexcept:
         """Forget the first one."""

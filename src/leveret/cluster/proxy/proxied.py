@@ -7,7 +7,7 @@ another node a link carries frames both ways: see leveret.cluster.proxy.sessions
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from leveret.cluster.proxy.connection import ProxyCaller
     from leveret.cluster.shards.shard import Shard
     from leveret.core.broker import Broker
+    from leveret.protocols.amqp.session import FrameSession
     from leveret.protocols.amqp.subscriber import Subscriber
 
 
@@ -42,6 +43,9 @@ class ShardListener(Protocol):
 
     def received(self, data: bytes) -> None:
         """Frames for the client."""
+
+    def written(self, shard: FrameSession) -> None:
+        """The shard has written frames; who is on this node may take them before they come."""
 
     def held(self, held: bool) -> None:
         """The shard hears nothing more for a while, or again."""
@@ -297,9 +301,10 @@ class ProxiedClient:
         """Let go of the lock; publishes are confirmed when they are durable."""
         turn, self._turn = self._turn, None
         assert turn is not None, "it was entered"
-        with ExitStack() as stack:
-            stack.push(turn)
+        try:
             self._hub.end_turn(self._connection)
+        finally:
+            turn.__exit__(None, None, None)
 
     def mark(self, then: Callable[[], None]) -> None:
         """Call back in the shard when all that was settled is durable."""
@@ -334,6 +339,7 @@ class ProxiedClient:
         """Hand over what the shard says, and before it which messages there are in it."""
         if self._gone or not self._shard.may_tell(self):
             return
+        self._listener.written(self._connection)
         data = self._connection.take_output()
         if data:
             self._listener.received(data)

@@ -39,7 +39,9 @@ cdef class ShardConnectionBase:
     cdef int publish(self, Relay channel, bytes route, uint8_t bits, const uint8_t* header, const uint8_t* body) except -1
     cdef int settle(self, ShardChannelBase shard_channel, uint64_t tag, bint multiple, uint8_t how) except -1
     cdef int remember(self, ShardChannelBase shard_channel, uint8_t how, Delivery* settled) except -1
-    cdef int hand_on(self, FrameReader reader) except -1
+    cdef int read(self) except -1
+    cdef int hand_over(self, FrameReader reader) except -1
+    cdef int hand_on(self) except -1
     cdef bint find_channel(self, uint16_t number) except -1
     cdef bint confirm(self, Frame* method) except -1
     cdef bint deliver(self, FrameReader reader, Frame* method) except -1
@@ -62,7 +64,6 @@ cdef class ShardChannelBase:
     cdef tuple named                    # a queue, and its name as a short string
     cdef bint find_consumer(self, const uint8_t* tag, uint32_t tag_len) except -1
     cdef bint identify(self, uint64_t inner, Name* name) except -1
-    cdef const Name* name_of(self, uint64_t tag) noexcept
 
 cdef class ProxyRoute(ChannelRoute):
     cdef list shard_ids                     # the shards
@@ -75,6 +76,8 @@ cdef class Relay(ChannelTraffic):
     cdef int end(self, uint64_t tag, bint multiple, uint8_t how) except -1
     cdef int end_through(self, uint64_t tag, uint8_t how) except -1
     cdef public bint partial            # a shard refused a publish of the transaction that is committed
+    cdef ProxyRoute sent_by             # the way of the last publish
+    cdef list sent_to                   # and its channels in the shards
     cdef int confirm_sent(self, Sent sent, uint64_t inner, bint multiple, bint safe) except -1
     cdef Passing deliver(self, ShardChannelBase shard_channel, Frame* method, Frame* header, Frame* body) except? Passing.DROPPED
     cdef int pass_on(self, Frame* method, Frame* header, Frame* body) except -1

@@ -5,12 +5,13 @@ from leveret.cluster.proxy.connection import ProxyConnection
 from leveret.cluster.proxy.names import MessageNames
 from leveret.cluster.proxy.tags import Tags
 from leveret.core.queue import Queue
-from leveret.protocols.amqp.frames import FrameWriter
+from leveret.protocols.amqp.frames import FrameReader, FrameWriter
 from leveret.protocols.amqp.session import FrameSession
 from leveret.protocols.amqp.traffic import ChannelRoute, ChannelTraffic
 
 class ShardConnectionBase:
     connection: ProxyConnection
+    reader: FrameReader
     writer: FrameWriter
     shard_channels: dict[int, Any]
     closing: dict[int, int]
@@ -25,6 +26,7 @@ class ShardConnectionBase:
     def content(self, number: int, method: bytes, content: bytes, header_len: int) -> None: ...
     def note(self) -> None: ...
     def receive(self, data: bytes) -> None: ...
+    def receive_from(self, shard: FrameSession) -> None: ...
 
 class ShardChannelBase:
     shard_connection: Any
@@ -33,7 +35,6 @@ class ShardChannelBase:
     sent: Sent
     consumers: dict[str, Any]
     def __init__(self, shard_connection: ShardConnectionBase, number: int) -> None: ...
-    def name_tags(self, tags: Tags) -> None: ...
 
 class ProxyRoute(ChannelRoute):
     def __init__(self, queues: list[Queue], plain: bool, shard_ids: list[str]) -> None: ...
@@ -43,6 +44,7 @@ class Relay(ChannelTraffic):
     confirms: Confirms
     shard_channels: dict[str, Any]
     partial: bool
+    def forget_way(self) -> None: ...
     def tell(self, verdicts: list[Verdict]) -> None: ...
     def settle_now(self, tag: int, multiple: bool, how: int) -> None: ...
     def deliver_late(self, shard_channel: ShardChannelBase, method: bytes, content: bytes, header_len: int) -> None: ...

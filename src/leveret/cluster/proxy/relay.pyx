@@ -12,7 +12,6 @@ either; only the delivery tag is replaced, where it lies.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
@@ -22,7 +21,6 @@ from leveret.core.held cimport Held
 from leveret.core.properties cimport Scan
 from leveret.core.queue cimport Queue
 from leveret.core.tables cimport big_endian
-from leveret.cluster.proxy.names cimport Entry
 
 from leveret.cluster.proxy.claims import short
 from leveret.protocols.amqp.publishing import check_sizes
@@ -58,7 +56,7 @@ cdef uint64_t NO_LIMIT = 0xFFFFFFFFFFFFFFFF
 
 
 cdef class ShardConnectionBase:
-    """The compiled part of a Backend, which has `on_frame(kind, number, payload)` for frames that are no such message."""
+    """The compiled part of a ShardConnection, which has `on_frame(kind, number, payload)` for frames that are no such message."""
 
     def __init__(self, FrameSession connection not None) -> None:
         self.connection = connection
@@ -91,7 +89,9 @@ cdef class ShardConnectionBase:
         if shard_channel.turn != self.turn:
             shard_channel.turn, shard_channel.target = self.turn, shard.channels.get(shard_channel.number)
         target = shard_channel.target
-        return None if target is None or target.deaf or target.expects else target
+        if target is None or target.deaf or target.expects:
+            return None
+        return target
 
     cdef int publish_in(self, ChannelTraffic target, Relay channel, bytes route, uint8_t bits, const uint8_t* header,
                         const uint8_t* body, Scan* found) except -1:
@@ -100,7 +100,8 @@ cdef class ShardConnectionBase:
         target.bits, target.header_len, target.body_len = bits, channel.header_len, channel.body_len
         try:
             target.accept(header, body, found, self.direct.stamp)
-            self.direct.confirm_later(target)
+            if not target.noted:
+                self.direct.confirm_later(target)
         except Exception as error:
             self.direct.on_error(error, target.number, BASIC, PUBLISH_METHOD)
         return 0
@@ -182,27 +183,45 @@ cdef class ShardConnectionBase:
 
     def receive(self, bytes data not None) -> None:
         """Frames came from the shard."""
+        self.reader.feed(data)
+        self.read()
+
+    def receive_from(self, FrameSession shard not None) -> None:
+        """The same from the other end itself, which is in this process; large bodies it hands over in pieces."""
+        if not shard.outlet.paused and not shard.outlet.parts and self.reader.take_buffer(shard.outlet):
+            self.read()
+
+    cdef int read(self) except -1:
+        """Deal with all frames that are here whole."""
         cdef FrameReader reader = self.reader
         cdef Frame frame
-        reader.borrow(data)
         try:
             while reader is self.reader and reader.take(&frame):
                 if frame.kind == METHOD and self.deliver(reader, &frame):
                     continue
-                self.hand_on(reader)
+                if self.whole_size:
+                    self.hand_over(reader)
+                    continue    # the frame lies somewhere else now
                 if frame.kind != METHOD or not self.confirm(&frame):
                     self.on_frame(frame.kind, frame.channel, <bytes>frame.payload[:frame.size])
                 self.taker = None
-            self.hand_on(reader)
+            if self.whole_size:
+                self.hand_over(reader)
         finally:
             self.whole_size, self.taker = 0, None
-            reader.give_back()
+        return 0
 
-    cdef int hand_on(self, FrameReader reader) except -1:
-        """Give the client the deliveries that it gets as they are."""
+    cdef int hand_over(self, FrameReader reader) except -1:
+        """Give the client the deliveries that it gets as they are; the reader goes on behind them."""
+        cdef uint64_t begin = self.whole - reader.buffer.data, size = self.whole_size
+        self.whole_size = 0
+        return self.connection.outlet.take_frames(reader, begin, begin + size)
+
+    cdef int hand_on(self) except -1:
+        """The same while frames of the reader are in use."""
         cdef uint64_t size = self.whole_size
         self.whole_size = 0
-        return self.connection.outlet.put_frames(self.whole, size, reader.lent) if size else 0
+        return self.connection.outlet.put_frames(self.whole, size) if size else 0
 
     cdef bint find_channel(self, uint16_t number) except -1:
         """Whether a channel is open on both ends; then `taker` and `giver` are these."""
@@ -244,7 +263,7 @@ cdef class ShardConnectionBase:
                 self.whole = method.payload - FRAME_HEADER
             self.whole_size = reader.buffer.data + reader.position - self.whole
         else:
-            self.hand_on(reader)
+            self.hand_on()
             if passing == Passing.ANEW:
                 self.taker.pass_on(method, &header, &body)
         return True
@@ -295,25 +314,6 @@ cdef class ShardChannelBase:
         name.queue = <PyObject*>self.named[1]
         return True
 
-    def name_tags(self, Tags tags not None) -> None:
-        """Let the deliveries have the names that were learnt, as far as they have none."""
-        cdef Py_ssize_t i
-        cdef const Name* name
-        for i in range(tags.first, tags.end):
-            if tags.slots[i].shard_channel == <PyObject*>self and tags.slots[i].name.queue == NULL:
-                name = self.name_of(tags.slots[i].inner)
-                if name != NULL:
-                    tags.slots[i].name = name[0]
-                    Py_INCREF(<object>name.queue)
-
-    cdef const Name* name_of(self, uint64_t tag) noexcept:
-        """Which message a delivery is that has come, good until the next look; NULL: unknown."""
-        cdef Entry* oldest = self.names.oldest()
-        while oldest != NULL and oldest.number < tag:
-            self.names.drop()
-            oldest = self.names.oldest()
-        return &oldest.name if oldest != NULL and oldest.number == tag else NULL
-
 
 cdef class ProxyRoute(ChannelRoute):
     """Where the messages of one exchange and routing key go, as long as nothing changes: shards, and what they take."""
@@ -326,7 +326,7 @@ cdef class ProxyRoute(ChannelRoute):
 
 
 cdef class Relay(ChannelTraffic):
-    """The compiled part of a FrontChannel, which has `shard_channel_in(home)`, this channel in a shard, and `trace_wire`."""
+    """The compiled part of a ProxyChannel, which has `shard_channel_in(shard_id)`, this channel in a shard, and `trace_wire`."""
 
     def __cinit__(self):
         self.tags = Tags()
@@ -343,10 +343,11 @@ cdef class Relay(ChannelTraffic):
         cdef uint8_t bits = self.bits & MANDATORY if len(way.shard_ids) == 1 else 0
         if self.body_len > way.bytes_max:
             check_sizes(way.queues, self.body_len)
-        for shard_id in way.shard_ids:
-            shard_channel = self.shard_channels.get(shard_id)
-            if shard_channel is None:
-                shard_channel = self.shard_channel_in(shard_id)
+        if self.sent_by is not way:
+            self.sent_by = way
+            self.sent_to = [self.shard_channels.get(each) or self.shard_channel_in(each) for each in way.shard_ids]
+        for each in self.sent_to:
+            shard_channel = <ShardChannelBase>each
             self.confirms.note(shard_channel.sent, self.published if self.confirming else 0)
             shard_connection = shard_channel.shard_connection
             target = shard_connection.reach(shard_channel)
@@ -355,6 +356,10 @@ cdef class Relay(ChannelTraffic):
             else:
                 shard_connection.publish_in(target, self, way.wire, bits, header, body, found)
         return 0
+
+    def forget_way(self) -> None:
+        """A shard is not where it was: look for the shards of the next publish again."""
+        self.sent_by = None
 
     cdef int confirm_sent(self, Sent sent, uint64_t inner, bint multiple, bint safe) except -1:
         """A shard has said what became of a publish, or of all up to it."""
@@ -428,7 +433,7 @@ cdef class Relay(ChannelTraffic):
         if tag_at + TAG_AND_FLAG > method.size:
             raise ProtocolError(Reply.SYNTAX_ERROR, f"basic.deliver: {method.size} bytes")
         inner = big_endian(tag, 8)
-        name = shard_channel.name_of(inner)
+        name = shard_channel.names.of(inner)
         if not shard_channel.find_consumer(method.payload + CONSUMER_AT, <uint32_t>(tag_at - CONSUMER_AT)):
             return Passing.DROPPED    # cancelled meanwhile; the shard gets it back with the channel
         if shard_channel.reading is not None:
@@ -468,7 +473,7 @@ cdef class Relay(ChannelTraffic):
 
     def got(self, ShardChannelBase shard_channel not None, uint64_t inner, bint redelivered, bint no_ack) -> int:
         """The tag under which the client gets a message that it has asked for."""
-        cdef const Name* name = shard_channel.name_of(inner)
+        cdef const Name* name = shard_channel.names.of(inner)
         self.gets += 1
         self.redeliveries += redelivered
         self.last_tag += 1

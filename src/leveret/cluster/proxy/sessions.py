@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from leveret.cluster.proxy.shard_connection import ShardConnection
     from leveret.cluster.rpc.link import PeerLink
     from leveret.cluster.shards.shard import Shard
+    from leveret.protocols.amqp.session import FrameSession
     from leveret.security.users import Users
 
 QUESTION = b'{"version": 0}'  # which every node knows
@@ -112,6 +113,9 @@ class RemoteListener:
             self._proxied.close()
 
     # From the proxied client
+
+    def written(self, shard: FrameSession) -> None:
+        """The link takes them as bytes: see `received`."""
 
     def received(self, data: bytes) -> None:
         """The shard says something; which messages it delivers comes before them."""

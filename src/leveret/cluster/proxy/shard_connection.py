@@ -326,6 +326,10 @@ class ShardConnection(ShardConnectionBase):
         """Frames came from the shard."""
         self.connection.receive_from(self, data)
 
+    def written(self, shard: FrameSession) -> None:
+        """A shard of this node has written frames for the client, which can be taken from its outlet."""
+        self.connection.receive_here(self, shard)
+
     def held(self, held: bool) -> None:
         """The shard hears nothing more for a while, or again."""
         self.busy = held

@@ -10,7 +10,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, Py_XINCREF
 from libc.stdlib cimport free
 
 from leveret.protocols.amqp.tag_rows cimport find_tag, roomy_row
-from leveret.cluster.proxy.names cimport packed
+from leveret.cluster.proxy.names cimport MessageNames, packed
 
 from leveret.protocols.amqp.replies import ProtocolError, Reply
 
@@ -43,6 +43,17 @@ cdef class Tags:
             (<str>self.slots[i].consumer, packed(&self.slots[i].name)) for i in range(self.first, self.end)
             if self.slots[i].shard_channel == <PyObject*>shard_channel and self.slots[i].name.queue != NULL
         ]
+
+    def name(self, shard_channel, MessageNames names not None) -> None:
+        """Let the deliveries of a shard channel that have no names have those of their inner tags."""
+        cdef Py_ssize_t i
+        cdef const Name* name
+        for i in range(self.first, self.end):
+            if self.slots[i].shard_channel == <PyObject*>shard_channel and self.slots[i].name.queue == NULL:
+                name = names.of(self.slots[i].inner)
+                if name != NULL:
+                    self.slots[i].name = name[0]
+                    Py_INCREF(<object>name.queue)
 
     def lost(self, shard_channel) -> None:
         """A shard has lost its owner: what its next one cannot find again comes again, and its tag is forgotten."""

@@ -20,6 +20,8 @@ cdef struct Buffer:                 # bytes that grow
     uint64_t size
     uint64_t capacity
 
+cdef class FrameWriter
+
 cdef class FrameReader:
     cdef Buffer buffer
     cdef uint64_t position          # of the first byte that was not taken
@@ -27,10 +29,8 @@ cdef class FrameReader:
     cdef readonly uint16_t channel_max_offered
     cdef readonly uint32_t frame_max
     cdef readonly uint16_t channel_max
-    cdef bytes lent                 # frames are taken out of this object, not out of a copy; None: of our own buffer
 
-    cdef int borrow(self, bytes data) except -1
-    cdef int give_back(self) except -1
+    cdef bint take_buffer(self, FrameWriter writer) noexcept
     cdef int check(self, const uint8_t* data, uint64_t size) except -1
     cdef bint take(self, Frame* frame) except -1
 
@@ -58,11 +58,10 @@ cdef class Outlet(FrameWriter):
     cdef object parts               # what goes before the buffer: bytes, and large bodies that are framed slice by slice
     cdef uint64_t parts_bytes
     cdef uint64_t larges            # large bodies among them
-    cdef uint64_t large_bytes       # what is left of those
     cdef FrameWriter slices
     cdef int put_body(self, uint16_t channel, bytes body) except -1
-    cdef int put_frames(self, const uint8_t* frames, uint64_t size, bytes data) except -1
-    cdef int put_aside(self) except -1
+    cdef int put_frames(self, const uint8_t* frames, uint64_t size) except -1
+    cdef int take_frames(self, FrameReader reader, uint64_t begin, uint64_t end) except -1
     cdef bytes take_part(self)
     cdef bint overfull(self) noexcept
     cdef int changed(self) except -1

@@ -37,13 +37,13 @@ cdef enum:
     FUDGE = 8
     METHOD_BYTES_MIN = 4
     HEADER_BYTES_MIN = 14
-    KEPT_BYTES_MAX = 262_144        # an idle connection does not hold on to what one large message needed
+    # What a busy connection uses again and again; it does not hold on to what one large message needed.
+    KEPT_BYTES_MAX = 524_288
     # What one connection may have in memory beside the buffer of its socket: enough for the next write, no more.
     OUTPUT_BYTES_MAX = 262_144
     SLICE_BYTES = 1_048_576         # of a large body, for one turn of the loop
     # A few bytes ask for a large message: a client that does not read what it asked for must not go on asking.
     UNREAD_BYTES_MAX = 1_048_576
-    WHOLE_BYTES_MIN = 32_768        # of frames that are handed on without a copy: each piece is a write of its own
 
 
 def accepts(bytes header not None) -> bool:
@@ -91,26 +91,13 @@ cdef class FrameReader:
         finally:
             PyBuffer_Release(&view)
 
-    cdef int borrow(self, bytes data) except -1:
-        """Feed without a copy: frames lie in `data` itself until `give_back`, which keeps what is left of it."""
+    cdef bint take_buffer(self, FrameWriter writer) noexcept:
+        """Feed all that was written, without a copy; False when something is left of what was fed before."""
         if self.position < self.buffer.size:
-            self.feed(data)
-        else:
-            free_buffer(&self.buffer)
-            self.buffer.data, self.buffer.size = <uint8_t*>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data)
-            self.position, self.lent = 0, data
-        return 0
-
-    cdef int give_back(self) except -1:
-        """Refer to what was borrowed no more."""
-        cdef uint64_t taken = self.position
-        cdef bytes data = self.lent
-        if data is not None:
-            self.buffer = Buffer(NULL, 0, 0)
-            self.position, self.lent = 0, None
-            if taken < <uint64_t>PyBytes_GET_SIZE(data):
-                self.feed(data[taken:])
-        return 0
+            return False
+        self.buffer.size = self.position = 0
+        self.buffer, writer.buffer = writer.buffer, self.buffer
+        return True
 
     def put_first(self, data) -> None:
         """Let frames that were taken before be the next ones again."""
@@ -357,8 +344,7 @@ cdef class Outlet(FrameWriter):
         if not self.parts:
             return FrameWriter.take(self)
         taken = self.take_part()
-        if self.parts or self.buffer.size:
-            self.changed()
+        self.changed()
         return taken
 
     def take_all(self) -> bytes:
@@ -385,7 +371,6 @@ cdef class Outlet(FrameWriter):
             size = min(left, <uint64_t>(self.frame_max - OVERHEAD))
             self.slices.put(BODY, large.channel, <const uint8_t*>PyBytes_AS_STRING(large.body) + large.position, size)
             large.position += size
-            self.large_bytes -= size
             self.parts_bytes -= size
             left -= size
         if left == 0:
@@ -405,31 +390,34 @@ cdef class Outlet(FrameWriter):
             return 0
         large = LargeBody()
         large.channel, large.body = channel, body
-        self.put_aside()
+        before = FrameWriter.take(self)
+        self.parts.append(before)
         self.parts.append(large)
-        self.parts_bytes += size
-        self.large_bytes += size
+        self.parts_bytes += len(before) + size
         self.larges += 1
         return 0
 
-    cdef int put_frames(self, const uint8_t* frames, uint64_t size, bytes data) except -1:
-        """Write frames that are whole; if they are all of `data`, and many, they are not copied."""
-        if data is None or size < WHOLE_BYTES_MIN:
-            memcpy(room(&self.buffer, size), frames, size)
-        else:
-            self.put_aside()
-            begin = frames - <const uint8_t*>PyBytes_AS_STRING(data)
-            self.parts.append(data[begin:begin + size])
-            self.parts_bytes += size
+    cdef int put_frames(self, const uint8_t* frames, uint64_t size) except -1:
+        """Write frames that are whole."""
+        memcpy(room(&self.buffer, size), frames, size)
         return self.changed()
 
-    cdef int put_aside(self) except -1:
-        """Let what was written go before the next part."""
-        if self.buffer.size:
-            before = FrameWriter.take(self)
-            self.parts.append(before)
-            self.parts_bytes += len(before)
-        return 0
+    cdef int take_frames(self, FrameReader reader, uint64_t begin, uint64_t end) except -1:
+        """Write what a reader has between two places, as `put_frames`; it goes on at the end of that.
+
+        If that is most of what the reader has, this takes over its buffer and gives it a copy of what comes after.
+        """
+        cdef uint64_t rest = reader.buffer.size - end
+        reader.position = end
+        if self.buffer.size or begin + rest > end - begin:
+            return self.put_frames(reader.buffer.data + begin, end - begin)
+        self.buffer, reader.buffer = reader.buffer, self.buffer
+        if rest:
+            memcpy(room(&reader.buffer, rest), self.buffer.data + end, rest)
+        reader.position = 0
+        self.buffer.size = end
+        drop(&self.buffer, begin)
+        return self.changed()
 
     @property
     def pending_bytes(self) -> int:
@@ -442,7 +430,7 @@ cdef class Outlet(FrameWriter):
         self.paused = True
         self.noted = True
         self.parts.clear()
-        self.parts_bytes = self.larges = self.large_bytes = 0
+        self.parts_bytes = self.larges = 0
 
     @property
     def is_overfull(self) -> bool:
@@ -451,7 +439,7 @@ cdef class Outlet(FrameWriter):
 
     cdef bint overfull(self) noexcept:
         """A client is heard while one large body is on its way: it may send one itself before it reads."""
-        return self.buffer.size + self.parts_bytes - self.large_bytes > UNREAD_BYTES_MAX or self.larges > 1
+        return self.buffer.size > UNREAD_BYTES_MAX or self.larges > 1
 
     cdef bint full(self) noexcept:
         """Whether no more messages may be put here for now; remembers that some wanted to."""

@@ -22,7 +22,7 @@ UNREADABLE_MS = 3_000  # how long a client has to read why, when we could not un
 HEARTBEATS_MISSED = 2
 SWEEP_MS = 1_000  # between two calls of `check`
 SHORT_HEARTBEAT_MS = 2 * SWEEP_MS  # half of less than that is over before the next one
-IDLE_MS = 1_000  # without a byte in this direction: its buffers, which may have 256 KiB each, are freed
+IDLE_MS = 1_000  # without a byte in this direction: its buffers, which may have 512 KiB each, are freed
 
 LOG = Log("amqp")
 TOO_SLOW = LOG.limited("handshake took too long")
