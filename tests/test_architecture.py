@@ -53,7 +53,7 @@ PROTOCOLS: dict[str, set[str]] = {
     "sqs": {"http"},
     "management": {"http", "net"},
     "metrics": {"http", "net", "management"},
-    "console": {"http", "rest"},
+    "console": {"http"},
 }
 
 # Whatever makes two runs of the same calls differ, or waits, or leaves the process.

@@ -15,16 +15,13 @@ from pika.exceptions import ConnectionClosedByBroker
 from leveret.cluster.forwarding import dispatcher, forwarder, rows
 from leveret.cluster.forwarding.rows import ClusterRows
 from leveret.core.errors import NotFound, TooMany, Unreachable
-from leveret.operations.registry import OPERATIONS
 from leveret.protocols.http.cluster import UNANSWERED
 from leveret.protocols.http.request import HttpPeer, Request
 from leveret.protocols.http.response import Response, Streamed
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management import listing, queues
 from leveret.protocols.management.call import ManagementCall
-from leveret.protocols.management.routes import ROUTES
 from leveret.protocols.metrics.broker import CLUSTER
-from leveret.protocols.rest.api import OPERATIONS as REST
 from leveret.security.identity import Identity
 from tests.cluster.cluster import SHARDS, name_in
 from tests.cluster.managed_cluster import ManagedCluster
@@ -59,16 +56,6 @@ def publish(api: Api, key: str, exchange: str = "amq.default", payload: str = "h
 def emptied(cluster: ManagedCluster) -> None:
     for name in NAMES:
         cluster.api("a").delete(f"/queues/%2F/{name}/contents")
-
-
-ADDED = {"shard": {"after", "finish"}, "catalog": {"finish"}, "shards": {"scatter", "merge"}}
-ADDED |= {"nodes": {"merge", "raw"}, "node": {"merge"}}
-
-
-def test_what_an_endpoint_adds_in_a_cluster_fits_the_scope_of_its_operation() -> None:
-    managed = [(each.operation, each.cluster) for each in ROUTES.values() if each.operation is not None]
-    for name, extra in [*managed, *((each.name, each.cluster) for each in REST)]:
-        assert {field for field, value in extra._asdict().items() if value} <= ADDED[OPERATIONS[name].scope], name
 
 
 @pytest.mark.parametrize("node", ["a", "b"])

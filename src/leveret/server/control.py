@@ -30,10 +30,10 @@ from leveret.observability.logs import Log
 from leveret.operations.context import OPERATOR, OperationContext
 from leveret.operations.perform import Run, perform, refusal, shown
 from leveret.operations.registry import OPERATIONS
+from leveret.protocols.http.fields import json_body
 from leveret.protocols.http.request import Refusal, Request
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.http.router import Routes
-from leveret.protocols.rest.fields import json_body
 from leveret.security.authorisation import check_tag
 
 SOCKET_NAME = "control.sock"

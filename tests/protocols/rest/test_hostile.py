@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 
 import pytest
 
+from leveret.protocols.http.fields import Choice, Flag, JsonField, Listed, Number, RecordField, TableField, Text, Whole
 from leveret.protocols.rest.api import OPERATIONS
-from leveret.protocols.rest.fields import Choice, Flag, JsonField, Listed, Number, RecordField, TableField, Text, Whole
 from leveret.protocols.rest.operation import RestOperation
 from tests.hostile import HOSTILE, PLACE, TEXTS
 from tests.protocols.rest.world import RestWorld

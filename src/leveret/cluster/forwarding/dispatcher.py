@@ -56,7 +56,7 @@ class Task(NamedTuple):
     """Whether the request may be sent twice although its operation is not idempotent: it has a key."""
 
 
-class Dispatcher:
+class OperationDispatcher:
     """Runs the operations of one API for the clients of a node. It implements Cluster of protocols/http/cluster.py."""
 
     def __init__(self, node: Node, edge: str, *, partial: bool = False) -> None:

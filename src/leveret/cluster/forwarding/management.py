@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from leveret.cluster.forwarding.dispatcher import Dispatcher, Task
+from leveret.cluster.forwarding.dispatcher import OperationDispatcher, Task
 from leveret.cluster.forwarding.edges import Api
 from leveret.operations.registry import OPERATIONS
 from leveret.protocols.amqp.description import Description
@@ -105,7 +105,7 @@ class NodeManagement:
     def join(self, node: Node, context: AdminContext, cluster: ClusterOperations) -> AdminContext:
         """Answer other nodes, by what a single server would use; give what clients of this one are answered by."""
         self._node = node
-        self._dispatcher = Dispatcher(node, EDGE, partial=True)
+        self._dispatcher = OperationDispatcher(node, EDGE, partial=True)
         rates = NodeRates(
             context.async_broker.runtime,
             context.clients.churn,

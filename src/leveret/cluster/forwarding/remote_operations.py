@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from leveret.cluster.forwarding.dispatcher import REFUSED, Dispatcher, Task, value_of
+from leveret.cluster.forwarding.dispatcher import REFUSED, OperationDispatcher, Task, value_of
 from leveret.cluster.forwarding.edges import Api
 from leveret.core.broker import Broker
 from leveret.core.changes import DeleteQueue
@@ -46,7 +46,7 @@ def operations_api(run: Run, context: OperationContext, *scopes: Scope) -> Api:
 class RemoteCall(NamedTuple):
     """An operation with its arguments."""
 
-    cluster: Dispatcher
+    cluster: OperationDispatcher
     name: str
     arguments: Arguments
 
@@ -68,7 +68,7 @@ class RemoteOperations:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._dispatcher = Dispatcher(node, EDGE)
+        self._dispatcher = OperationDispatcher(node, EDGE)
 
     def serve(self, context: OperationContext) -> None:
         """Let other nodes ask for what this one has for itself."""

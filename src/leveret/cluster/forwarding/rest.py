@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from leveret.cluster.coordination.placement import stable_hash
-from leveret.cluster.forwarding.dispatcher import Dispatcher, Task
+from leveret.cluster.forwarding.dispatcher import OperationDispatcher, Task
 from leveret.cluster.forwarding.edges import Api
 from leveret.protocols.http.idempotency import KEY_HEADER
 from leveret.protocols.http.problem import problem
@@ -34,7 +34,7 @@ class NodeApi(RestApi):
     ) -> None:
         """`async_broker` is that of the catalog replica. Other nodes ask this one for its audit log."""
         super().__init__(async_broker, access, audit, None, idempotency)
-        self._dispatcher = Dispatcher(node, EDGE)
+        self._dispatcher = OperationDispatcher(node, EDGE)
         node.edges[EDGE] = Api(Router(RestApi(async_broker, access, audit, None, None).routes()), problem)
 
     def do(self, operation: RestOperation, call: RestCall) -> Answer | Awaitable[Answer]:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from leveret.cluster.forwarding.dispatcher import Dispatcher, Task
+from leveret.cluster.forwarding.dispatcher import OperationDispatcher, Task
 from leveret.core.broker import Broker
 from leveret.core.errors import LeveretError
 from leveret.operations.operation import Operation
@@ -40,7 +40,7 @@ class NodeService(Service):
         """Serve an account on the catalog replica."""
         super().__init__(account, throttle)
         self._node = node
-        self._dispatcher = Dispatcher(node, EDGE)
+        self._dispatcher = OperationDispatcher(node, EDGE)
 
     def __call__(self, request: Request) -> Answer:
         """Answer a request, as soon as this node knows the newest keys and queues."""

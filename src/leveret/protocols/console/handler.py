@@ -15,13 +15,13 @@ from leveret.core.errors import AccessRefused
 from leveret.observability.audit import LOG_IN, Audit, kind_of
 from leveret.observability.logs import Log
 from leveret.protocols.http.auth import Auth
+from leveret.protocols.http.fields import RecordField, Text, json_body
 from leveret.protocols.http.origins import is_of_this_site
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import Refusal, Request
 from leveret.protocols.http.response import Response, json_response, page_headers
 from leveret.protocols.http.router import Answer, Router, Routes
 from leveret.protocols.http.sessions import BrowserSession, cookie, cookie_line, cookie_name
-from leveret.protocols.rest.fields import RecordField, Text, json_body
 from leveret.security.access import Access
 from leveret.security.authorisation import OPERATOR, holds
 from leveret.security.fetch import FAILURES

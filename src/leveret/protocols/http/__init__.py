@@ -6,6 +6,7 @@ bulk.py          operations on many messages at once: what the audit log says of
 chunked.pyx      decodes a chunked body, and refuses what is not exactly RFC 9112
 cluster.py       what an endpoint adds to the scope of its operation on a node of a cluster
 connection.py    one connection: requests in, answers out in the same order, one handler at a time
+fields.py        fields of a request: each reads its value, and describes itself in the OpenAPI document
 idempotency.py   requests with an Idempotency-Key: done once
 json_reader.py   JSON that clients send: limits of depth, numbers and text, and no duplicate names
 limits.py        what one client may ask of an HTTP server, how often

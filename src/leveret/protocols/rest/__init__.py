@@ -2,7 +2,6 @@
 
 api.py           the API as a table of routes, made of the operations of each resource
 exchanges.py     /exchanges: list, make, delete, bind, publish
-fields.py        fields of a request: each reads its value, and describes itself in the OpenAPI document
 groups.py        /streams/{stream}/groups: members come, read, commit and go; operators look, reset and delete
 leases.py        taking messages and settling them: dequeue, acknowledge, nack, reject, finish, visibility
 messages.py      messages of a queue: send, look at, cancel, redrive and discard them

@@ -11,20 +11,20 @@ from leveret.observability.audit import ENTRIES_MAX, KINDS, Audit, kind_of
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.bulk import asked_for, came_of
 from leveret.protocols.http.cluster import InCluster, Parts
+from leveret.protocols.http.fields import Choice, RecordField, Whole, json_body
 from leveret.protocols.http.idempotency import KEY_HEADER, Idempotency
 from leveret.protocols.http.problem import detail_of
 from leveret.protocols.http.request import Refusal, Request
 from leveret.protocols.http.response import Response, json_response, page_headers
 from leveret.protocols.http.router import Endpoint
 from leveret.protocols.rest import exchanges, groups, leases, messages, queues, reservations, sinks, streams
-from leveret.protocols.rest.fields import Choice, RecordField, Whole, json_body
 from leveret.protocols.rest.openapi import document
 from leveret.protocols.rest.operation import Answer, RestCall, RestOperation, Scans, routes
 from leveret.security.access import Access
 from leveret.security.authorisation import Decisions, admit
 
 REFUSED = 400
-ACTS = 100  # that are told unless others are asked for
+ACTS = 100  # in an answer, unless the query has a limit
 PAGE = "docs.html"
 SCRIPT = "docs.js"
 STYLE = "docs.css"
@@ -137,7 +137,7 @@ class RestApi:
         return operation.run(call)
 
     def allow(self, operation: RestOperation, call: RestCall) -> None:
-        """Refuse who may not."""
+        """Refuse what the user may not do."""
         names = call.names
         asked = (call.identity, operation.name, call.vhost, *names.values())
         if self._decisions.has(asked, self._access.generation):
@@ -149,7 +149,7 @@ class RestApi:
         self._decisions.add(asked)
 
     def read(self, operation: RestOperation, call: RestCall) -> None:
-        """Refuse what makes no sense."""
+        """Read the body and the query; refuse those that do not fit the operation."""
         request = call.request
         if operation.body is not None:
             call.body = operation.body.read("the body", json_body(request))

@@ -9,9 +9,9 @@ from leveret.core.errors import AccessRefused
 from leveret.core.jsonable import decode_table
 from leveret.core.properties import Properties
 from leveret.protocols.http.cluster import InCluster, Parts
+from leveret.protocols.http.fields import Choice, Flag, Name, RecordField, TableField, Text, Whole
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response, json_response
-from leveret.protocols.rest.fields import Choice, Flag, Name, RecordField, TableField, Text, Whole
 from leveret.protocols.rest.messages import KEY_HELP
 from leveret.protocols.rest.operation import DONE, Answer, RestCall, RestOperation, routes
 from leveret.protocols.rest.queues import ARGUMENTS_MAX, LIST_DEFAULT, LIST_MAX
@@ -141,7 +141,7 @@ def publishable(call: RestCall) -> tuple[str, Outgoing]:
 
 
 def published(message_id: str | None) -> Response:
-    """The answer to one who published."""
+    """The answer to a publish."""
     routed = message_id is not None
     return json_response({"message_id": message_id, "routed": routed}, 201 if routed else 200)
 

@@ -6,9 +6,9 @@ from leveret.core.arguments import PARTITIONS_MAX
 from leveret.core.broker import Broker as Core
 from leveret.core.consumer_groups import OFFSET_MAX, ConsumerGroup, ConsumerGroups
 from leveret.core.membership import SESSION_MS, SESSION_MS_MAX, SESSION_MS_MIN
+from leveret.protocols.http.fields import Choice, JsonField, Number, Numbered, RecordField, Schema, Text, Whole
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.http.tails import read
-from leveret.protocols.rest.fields import Choice, JsonField, Number, Numbered, RecordField, Schema, Text, Whole
 from leveret.protocols.rest.operation import DONE, Answer, RestCall, RestOperation, routes
 from leveret.protocols.rest.queues import LIST_DEFAULT
 from leveret.protocols.rest.shapes import SHORT_CHARS_MAX
@@ -58,7 +58,7 @@ def _group(call: RestCall) -> ConsumerGroup:
     return _groups(call).get(call.vhost, call.stream.name, call.request.parameters["group"])
 
 
-def _told(offsets: dict[int, int]) -> dict[str, int]:
+def _by_partition(offsets: dict[int, int]) -> dict[str, int]:
     """A number for each partition, as JSON has it."""
     return {str(partition): offset for partition, offset in sorted(offsets.items())}
 
@@ -79,9 +79,9 @@ def shown(group: ConsumerGroup, stream: RuntimeStream) -> dict[str, Any]:
         "name": group.name,
         "generation": group.membership.generation,
         "members": {name: list(partitions) for name, partitions in group.membership.members.items()},
-        "offsets": _told(group.offsets),
-        "positions": _told(positions),
-        "lag": _told(lag),
+        "offsets": _by_partition(group.offsets),
+        "positions": _by_partition(positions),
+        "lag": _by_partition(lag),
         "total_lag": sum(lag.values()),
     }
 
@@ -151,7 +151,7 @@ def reset(call: RestCall) -> Any:
     target = body["to"] if "to" in body else round(body["timestamp"] * 1000)
 
     def change(core: Core) -> Response:
-        return json_response({"offsets": _told(_group(call).reset(stream.recorder, target))})
+        return json_response({"offsets": _by_partition(_group(call).reset(stream.recorder, target))})
 
     return call.async_broker.change(change)
 
@@ -209,8 +209,8 @@ def join(call: RestCall) -> Any:
         group = _groups(call).declare(call.vhost, stream.name, name, stream.partitions)
         generation, partitions = group.join(body["member"], core.now_ms, session_ms)
         offsets = {partition: group.position(partition, stream.recorder) for partition in partitions}
-        told = {"generation": generation, "partitions": list(partitions), "offsets": _told(offsets)}
-        return json_response(told)
+        joined = {"generation": generation, "partitions": list(partitions), "offsets": _by_partition(offsets)}
+        return json_response(joined)
 
     return call.async_broker.change(come)
 
@@ -270,4 +270,4 @@ async def poll(call: RestCall) -> Answer:
         group.membership.check_owner(member, generation, offsets, core.now_ms)
     wanted, wait_s = range_of(body, dict(offsets)), body.get("wait_seconds", 0)
     found = await read(call.async_broker, stream, wanted, wait_s, call.identity.user)
-    return await answer(call, found, body, offsets=_told(found.offsets))
+    return await answer(call, found, body, offsets=_by_partition(found.offsets))

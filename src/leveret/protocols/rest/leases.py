@@ -9,10 +9,10 @@ from leveret.core.errors import InvalidReceipt, LeveretError, QueueNotFound
 from leveret.core.held import Held
 from leveret.core.ids import format_id
 from leveret.core.names import PROCESSED_SUFFIX, consumer_name
+from leveret.protocols.http.fields import Listed, Number, RecordField, Text, Whole
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import Refusal
 from leveret.protocols.http.response import Response, json_response
-from leveret.protocols.rest.fields import Listed, Number, RecordField, Text, Whole
 from leveret.protocols.rest.messages import ENCODING
 from leveret.protocols.rest.operation import DONE, Answer, RestCall, RestOperation, routes
 from leveret.protocols.rest.shapes import SECONDS_MAX, SHORT_CHARS_MAX, TAKEN, iso_ms, taken
@@ -90,7 +90,7 @@ def lease_s_of(call: RestCall) -> float | None:
 async def _fetched(
     call: RestCall, found: list[Message] | asyncio.Future[Response | list[Message]], raw: bool
 ) -> Answer:
-    """The answer to one who waited, or whose messages are large."""
+    """The answer to a request that waited, or with large messages."""
     messages = found if isinstance(found, list) else await found
     if isinstance(messages, Response):
         return messages
@@ -108,7 +108,7 @@ def leased(queue: RuntimeQueue, receipt: str) -> tuple[Held, int]:
 
 
 def done_with(queue: RuntimeQueue, receipt: str) -> tuple[Held, int]:
-    """What a receipt is for whose lease is to end; it may be of the owner before. Under the lock."""
+    """The delivery of a receipt, to end its lease; an earlier owner may have made it. Under the lock."""
     try:
         return leased(queue, receipt)
     except InvalidReceipt:
@@ -191,8 +191,8 @@ def change_visibility(call: RestCall) -> Any:
     """Keep a message longer, or give it back."""
     seconds = call.body["visibility_timeout"]
     until_ms = call.async_broker.runtime.clock.now_ms() + round(seconds * 1000)
-    told = {"message_id": call.request.parameters["message_id"], "visible_until": iso_ms(until_ms)}
-    return _settle(call, "extend" if seconds else "nack", seconds, json_response(told))
+    kept = {"message_id": call.request.parameters["message_id"], "visible_until": iso_ms(until_ms)}
+    return _settle(call, "extend" if seconds else "nack", seconds, json_response(kept))
 
 
 @route(

@@ -5,8 +5,7 @@ from typing import Any
 
 from leveret.core.errors import InvalidArgument, MessageNotFound
 from leveret.protocols.http.async_broker import ANSWER_BYTES_MAX
-from leveret.protocols.http.response import Response, json_response
-from leveret.protocols.rest.fields import (
+from leveret.protocols.http.fields import (
     Choice,
     Flag,
     JsonField,
@@ -19,6 +18,7 @@ from leveret.protocols.rest.fields import (
     Text,
     Whole,
 )
+from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.rest.operation import DONE, ID_CHARS_MAX, Answer, RestCall, RestOperation, routes
 from leveret.protocols.rest.shapes import (
     ENQUEUED,
@@ -80,7 +80,7 @@ route = routes(OPERATIONS)
 
 
 def _sent(queue: RuntimeQueue, body: dict[str, Any], message_id: str) -> dict[str, Any]:
-    """What is told of a message that was sent."""
+    """The answer about a message that was sent."""
     now_ms = queue.runtime.core.now_ms
     delay_s = body.get("delay_seconds")
     delay_ms = queue.anyway.policy.delay_ms if delay_s is None else round(delay_s * 1000)

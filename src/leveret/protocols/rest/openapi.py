@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from leveret.protocols.http.fields import Text
 from leveret.protocols.http.idempotency import KEY_HELP
 from leveret.protocols.http.problem import PROBLEM, RETRIED
 from leveret.protocols.http.response import JSON
-from leveret.protocols.rest.fields import Text
 from leveret.protocols.rest.operation import PATH_FIELDS, VHOST_FIELD, RestOperation
 from leveret.runtime.outgoing import NAME_CHARS_MAX
 from leveret.security.authorisation import requirement

@@ -14,9 +14,9 @@ from leveret.operations.operation import Operation
 from leveret.operations.registry import OPERATIONS, rule_of
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.cluster import ALONE, PLAIN, Cluster, InCluster
+from leveret.protocols.http.fields import JsonField, Name, PatternText, RecordField, Text, Whole
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response, Streamed
-from leveret.protocols.rest.fields import JsonField, Name, PatternText, RecordField, Text, Whole
 from leveret.runtime.declare import VHOST
 from leveret.runtime.queue import RuntimeQueue
 from leveret.runtime.stream import RuntimeStream

@@ -15,9 +15,7 @@ from leveret.core.errors import TooMany
 from leveret.core.jsonable import decode_table, encode
 from leveret.core.queue import Queue as CoreQueue
 from leveret.protocols.http.cluster import InCluster
-from leveret.protocols.http.request import Refusal
-from leveret.protocols.http.response import Response, json_response
-from leveret.protocols.rest.fields import (
+from leveret.protocols.http.fields import (
     NOTHING,
     Choice,
     Either,
@@ -32,6 +30,8 @@ from leveret.protocols.rest.fields import (
     Text,
     Whole,
 )
+from leveret.protocols.http.request import Refusal
+from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.rest.operation import DONE, Answer, RestCall, RestOperation, routes
 from leveret.protocols.rest.shapes import PRIORITY_MAX, SECONDS_MAX, SHORT_CHARS_MAX, iso
 from leveret.runtime.declare import DAY_S, OPTIONS, changed_arguments, declare_queues
@@ -43,7 +43,7 @@ LIST_MAX = 1_000
 LIST_DEFAULT = 100
 ARGUMENTS_MAX = 64
 DEFAULTS = {"max_priority": PRIORITY_MAX, "dedup_window": DAY_S}
-"""What a queue has that is made here and is told nothing else: the priorities of messages, and keys for a day."""
+"""Settings of a queue that REST makes without them: the priorities of messages, and keys for a day."""
 
 
 def _seconds(name: str, help: str) -> Number:
@@ -128,14 +128,14 @@ route = routes(OPERATIONS)
 async def described(call: RestCall, answer: Answer) -> Answer:
     """An answer of the catalog about queues or streams, with the figures that their shards have."""
     assert isinstance(answer, Response), "rows come at once"
-    kind, told = call.request.segments[0], json.loads(answer.body)
-    rows: list[dict[str, Any]] = told.get(kind, [told])
+    kind, body = call.request.segments[0], json.loads(answer.body)
+    rows: list[dict[str, Any]] = body.get(kind, [body])
     found = await call.cluster.rows(kind, call.vhost, [row["name"] for row in rows])
     for row in rows:
         row |= found.get(row["name"]) or {}
-    if kind in told:  # a list does not have what was auto-deleted a moment ago
-        told[kind] = [row for row in rows if found.get(row["name"], row) is not None]
-    return json_response(told, answer.status, answer.headers)
+    if kind in body:  # a list does not have what was auto-deleted a moment ago
+        body[kind] = [row for row in rows if found.get(row["name"], row) is not None]
+    return json_response(body, answer.status, answer.headers)
 
 
 def forgotten(call: RestCall) -> Callable[[Core], Any]:
@@ -173,8 +173,8 @@ def _one(call: RestCall, status: int = 200) -> Response:
 
 def etag(queue: ManagedQueue) -> str:
     """What changes with the settings of a queue."""
-    told = json.dumps(encode(queue.arguments), sort_keys=True)
-    return f'"{blake2b(told.encode(), digest_size=8).hexdigest()}"'
+    text = json.dumps(encode(queue.arguments), sort_keys=True)
+    return f'"{blake2b(text.encode(), digest_size=8).hexdigest()}"'
 
 
 @route(

@@ -23,8 +23,8 @@ from leveret.core.reservations import (
     ReaderGroup,
     Reserved,
 )
+from leveret.protocols.http.fields import Number, PatternText, RecordField, Whole
 from leveret.protocols.http.response import Response, json_response
-from leveret.protocols.rest.fields import Number, PatternText, RecordField, Whole
 from leveret.protocols.rest.messages import CONDITIONS
 from leveret.protocols.rest.operation import DONE, Answer, RestCall, RestOperation, routes
 from leveret.runtime.conditions import filter_of
@@ -90,8 +90,8 @@ def _lease_ms(call: RestCall) -> int:
     return LEASE_MS if seconds is None else round(seconds * 1000)
 
 
-def _told(reserved: Reserved, queue: RuntimeQueue) -> Response:
-    """What is told of a reservation."""
+def _described(reserved: Reserved, queue: RuntimeQueue) -> Response:
+    """The answer about a reservation."""
     return json_response({**reserved._asdict(), "waiting": queue.anyway.depth})
 
 
@@ -117,7 +117,7 @@ def reserve(call: RestCall) -> Any:
 
     def action(core: Core) -> Response:
         found = core.reservations.reserve(queue.core, name, start, count, size, _lease_ms(call), call.owner)
-        return _told(found, queue)
+        return _described(found, queue)
 
     return call.async_broker.change(action)
 
@@ -150,7 +150,7 @@ def show_reservation(call: RestCall) -> Any:
     queue = call.queue
     with queue.runtime as core:
         group = core.reservations.find(queue.core, call.request.parameters["group"])
-        return _told(Reserved(0, 0, 0, 0) if group is None else group.reserved, queue)
+        return _described(Reserved(0, 0, 0, 0) if group is None else group.reserved, queue)
 
 
 @route(

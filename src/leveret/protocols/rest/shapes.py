@@ -22,10 +22,10 @@ from leveret.core.jsonable import decode_table, encode
 from leveret.core.properties import Properties
 from leveret.core.tracing import TRACEPARENT, TRACESTATE
 from leveret.observability.trace_context import parse
+from leveret.protocols.http.fields import JsonField, Number, RecordField, Schema, TableField, Text, Whole
 from leveret.protocols.http.idempotency import KEY_HEADER
 from leveret.protocols.http.json_reader import read_json
 from leveret.protocols.http.request import Request
-from leveret.protocols.rest.fields import JsonField, Number, RecordField, Schema, TableField, Text, Whole
 from leveret.runtime.bodies import JSON_TYPE
 from leveret.runtime.message import Message, Peeked
 from leveret.runtime.outgoing import NAME_CHARS_MAX, Outgoing

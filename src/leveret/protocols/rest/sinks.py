@@ -6,9 +6,9 @@ from leveret.ingest.rows import RowDestination
 from leveret.ingest.sinks import Order, Sinks, answer
 from leveret.ingest.staging import PIECES_MAX
 from leveret.protocols.http.cluster import InCluster, Parts
+from leveret.protocols.http.fields import Choice, Flag, Listed, Name, RecordField, Text, Whole
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response, json_response
-from leveret.protocols.rest.fields import Choice, Flag, Listed, Name, RecordField, Text, Whole
 from leveret.protocols.rest.operation import DONE, SINK_CHARS_MAX, Answer, RestCall, RestOperation, part_name, routes
 
 PARTS_MAX = 10_000  # all of them are named in one entry of the journal

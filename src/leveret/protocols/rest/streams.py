@@ -9,9 +9,9 @@ from leveret.core.arguments import COUNT_MAX, PARTITIONS_MAX, SEGMENT_BYTES_MAX,
 from leveret.core.consumer_groups import OFFSET_MAX
 from leveret.core.errors import InvalidArgument
 from leveret.core.jsonable import decode_table, encode
+from leveret.protocols.http.fields import Flag, JsonField, Listed, Number, PatternText, RecordField, Schema, Text, Whole
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.http.tails import TailRange, TailRecords, read
-from leveret.protocols.rest.fields import Flag, JsonField, Listed, Number, PatternText, RecordField, Schema, Text, Whole
 from leveret.protocols.rest.leases import WAIT_S_MAX
 from leveret.protocols.rest.messages import BATCH_MAX, ENCODING
 from leveret.protocols.rest.operation import Answer, RestCall, RestOperation, routes
@@ -254,7 +254,7 @@ def record_shown(record: StreamRecord, raw: bool) -> dict[str, Any]:
         "timestamp": iso_ms(record.timestamp_ms),
         **payload(record.data, properties.content_type, raw),
     }
-    told = {
+    optional = {
         "key": record.key,
         "filter": record.filter,
         "producer": record.producer,
@@ -264,7 +264,7 @@ def record_shown(record: StreamRecord, raw: bool) -> dict[str, Any]:
         "exchange": record.exchange or None,
         "routing_key": record.routing_key,
     }
-    return {**row, **{name: value for name, value in told.items() if value is not None}}
+    return {**row, **{name: value for name, value in optional.items() if value is not None}}
 
 
 def range_of(options: dict[str, Any], places: dict[int, Place]) -> TailRange:
@@ -280,7 +280,7 @@ def range_of(options: dict[str, Any], places: dict[int, Place]) -> TailRange:
 
 
 def _place(query: dict[str, Any]) -> Place:
-    """Where one who reads begins."""
+    """The place where a reader begins."""
     if "offset" in query and "timestamp" in query:
         raise InvalidArgument("offset and timestamp both say where to begin: give one of them")
     if "timestamp" in query:
@@ -374,8 +374,8 @@ async def show_offsets(call: RestCall) -> Answer:
     rows = await call.async_broker.in_thread(
         lambda: offsets(queue.core, query.get("timestamp_ms"), after, query.get("bytes"))
     )
-    told = [{name: value for name, value in row._asdict().items() if value is not None} for row in rows]
-    return json_response({"partitions": told})
+    partitions = [{name: value for name, value in row._asdict().items() if value is not None} for row in rows]
+    return json_response({"partitions": partitions})
 
 
 def _pairs(text: str) -> dict[int, int]:

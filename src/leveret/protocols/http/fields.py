@@ -1,4 +1,4 @@
-"""What a request may say: each field reads its value, and describes itself in the OpenAPI document.
+"""Fields of requests: each checks its value, and describes itself in the OpenAPI document.
 
 Written by hand and not with a validation framework: reading a message takes about a microsecond for each field.
 """
@@ -162,7 +162,7 @@ class Flag(JsonField):
 
 
 class TableField(JsonField):
-    """Names with values of any kind; who uses them checks what is inside."""
+    """Names with values of any kind; the caller checks what is inside."""
 
     def __init__(self, help: str, entries_max: int, **options: Any) -> None:
         help = f"{help} A name has at most {NAME_BYTES_MAX} bytes of UTF-8."
