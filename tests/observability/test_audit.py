@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 
 import leveret
-from leveret.observability.audit import FIELD_BYTES_MAX, PENDING_MAX, Audit, clipped, kind_of
-from leveret.observability.refusals import KEYS_MAX, OTHERS, SUMMARY_MS
+from leveret.observability.audit import (
+    FIELD_BYTES_MAX,
+    KEYS_MAX,
+    OTHERS,
+    PENDING_MAX,
+    SUMMARY_MS,
+    Audit,
+    clipped,
+    kind_of,
+)
 from tests.waiting import wait_until
 
 BYTES_MAX = 65_536

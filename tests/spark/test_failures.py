@@ -3,7 +3,7 @@
 import pytest
 
 from leveret.core.errors import LeveretError, NotFound
-from leveret.spark.failures import refusal
+from leveret.spark.commands.context import refusal
 
 IN_A_TASK = """[PYTHON_DATA_SOURCE_ERROR] Failed to generate partitions: Traceback (most recent call last):
   File "segments.py", line 113, in segment_files

@@ -12,10 +12,10 @@ import pytest
 from leveret.observability.alert_rules import RULES
 from leveret.spark.report import svg, wording
 from leveret.spark.report.findings import Findings
+from leveret.spark.report.job import summary
 from leveret.spark.report.page import page
 from leveret.spark.report.period import span
 from leveret.spark.report.service import Objective
-from leveret.spark.report.summary import summary
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 EVIL = '<script>alert("x")</script>'

@@ -12,10 +12,9 @@ from leveret.observability.alert_rules import RULES
 from leveret.spark.columns import spark_schema
 from leveret.spark.events import EVENTS
 from leveret.spark.report.findings import rows_of
-from leveret.spark.report.history import alerts
 from leveret.spark.report.period import PERIODS_MAX, span
 from leveret.spark.report.service import Objective
-from leveret.spark.report.tables import Sources, extent, make
+from leveret.spark.report.tables import Sources, alerts, extent, make
 from tests.spark.history import at
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 import pytest
 
 from leveret.core.errors import InvalidArgument, PreconditionFailed
-from leveret.spark import stream_ranges
+from leveret.spark import archive
+from leveret.spark.archive import News, new_records
 from leveret.spark.spans import OffsetSpan
-from leveret.spark.stream_ranges import News, new_records
 from leveret.spark.streams import BlockGroup, Ends, StreamSource
 
 
@@ -32,9 +32,7 @@ class Kept:
 def clicks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream of two partitions; retention has removed ten records of the second."""
     place = Kept(Ends(0, 7), Ends(10, 20))
-    monkeypatch.setattr(
-        stream_ranges, "live_source", lambda options: StreamSource.of(place, {"stream": "clicks", **options})
-    )
+    monkeypatch.setattr(archive, "live_source", lambda options: StreamSource.of(place, {"stream": "clicks", **options}))
 
 
 @pytest.mark.parametrize(

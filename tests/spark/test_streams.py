@@ -13,10 +13,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 import leveret
 from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound, NotSupported, WrongKey
 from leveret.spark import streams
+from leveret.spark.live import ServedStream
 from leveret.spark.server import Origin
 from leveret.spark.source import LeveretSource
 from leveret.spark.stream_files import StoredStream
-from leveret.spark.stream_server import ServedStream
 from leveret.spark.streams import BlockGroup, OffsetReader
 from tests.protocols.rest.world import RestWorld
 

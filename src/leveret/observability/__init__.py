@@ -10,7 +10,6 @@ logs.py           structured logs: one line for each event, for people or for pr
 otlp.py           spans to a collector by OTLP over HTTP
 otlp_wire.py      the bytes of a request with spans, as OTLP has them in Protocol Buffers
 propagation.py    the trace contexts of the application that we run in, if it has OpenTelemetry
-refusals.py       refusals, counted: the first of a kind is logged at once, those after it once a minute as a number
 rounds.py         repeated looks at a broker; after a look that fails there is another one
 row_file.py       rows that the next process reads: one JSON object in a line, in a file of bounded size
 spans.py          spans on their way to a collector: a bounded queue and a thread that empties it

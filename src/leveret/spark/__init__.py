@@ -6,7 +6,6 @@ archive.py          the archive: sealed segments of the journal, and records of 
 columns.py          the columns of the tables of the pipeline
 edits.py            messages before they are published again
 events.py           the table `events`: one row for each thing that happened to one message in one queue
-failures.py         failures of Spark in one sentence: the error of Leveret among pages of Java and Python
 forecast.py         forecast: what a workload that grows every month needs, and when it reaches a limit
 generate.py         a workload that looks real, of any size, as rows of the table `events`
 layout.py           how tables lie in a Parquet archive: by day and folder
@@ -26,7 +25,6 @@ replay.py           replay: messages of the archive or journal are published aga
 row_groups.py       batches of Arrow as pieces of a sink: columns are copied as they lie in memory
 scan.py             a scan: which segments, which rows of them, which columns
 segments.py         segments as the pipeline reads them: which files there are, how they are cut into slices
-segments_reader.py  reading segments of the journal: slices of them, each in a task
 server.py           a server as tasks use it: requests that may be repeated
 session.py          a Spark session with the settings that the pipeline wants: local, quiet, in UTC
 sink.py             the sink: each task stages its rows, the driver commits all of them at once
@@ -34,11 +32,8 @@ source.py           `spark.read.format("leveret")`: the journal of a broker and 
 spans.py            spans of offsets: how much of each partition one batch takes, and how that is cut into tasks
 store_segments.py   segments in PostgreSQL as files: those that are sealed are fetched
 stream_files.py     a stream in a data directory, as a place that tasks read from; the broker need not run
-stream_ranges.py    the offsets of a stream that are not archived yet
-stream_server.py    a stream of a server, as a place that tasks read from
 streams.py          streams for Spark: a range of offsets as a table
 tables.py           tables by their path, whatever format they are kept in
 target.py           where a DataFrame is written to: the options of `df.write.format("leveret")`
 transfer.py         a redrive of messages that are changed on the way, or go to an exchange
-whole.py            the whole history: a Parquet archive, and what the journal has beyond it
 """

@@ -6,6 +6,7 @@ ARCHIVED_BYTES; days that are too old are dropped; small files are put together.
 run again. Segments in the directory that the broker hands them to (`archive_dir`) can go once the manifest has them.
 """
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,10 +18,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 
-from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound
+from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound, PreconditionFailed
 from leveret.spark import manifest as manifests
 from leveret.spark.columns import spark_schema
 from leveret.spark.layout import FILE_BYTES, ArchiveLayout, placed, read_again
+from leveret.spark.live import live_source
 from leveret.spark.manifest import ArchivedJournal, File, Manifest
 from leveret.spark.parquet import archived
 from leveret.spark.scan import ARCHIVED_TABLES, TABLES, JournalScan
@@ -35,11 +37,51 @@ from leveret.spark.segments import (
     slices_of,
     write_slices,
 )
-from leveret.spark.stream_ranges import new_records
+from leveret.spark.streams import StreamSource
 from leveret.storage.encryption import load_keys
 
 if TYPE_CHECKING:
     from leveret.spark.store_segments import StoreSegments
+
+
+@dataclass(frozen=True)
+class News:
+    """Offsets from which on, and before which, records are new; by the number of the partition, as text."""
+
+    start: dict[str, int]
+    end: dict[str, int]
+    missing: int
+    """Records that retention removed before they were archived."""
+
+    @property
+    def records(self) -> int:
+        """How many are new."""
+        return sum(self.end.values()) - sum(self.start.values())
+
+    def read(self, spark: SparkSession, options: dict[str, str]) -> DataFrame:
+        """The new records."""
+        reader = spark.read.format("leveret").options(**options)
+        return reader.options(startingOffsets=json.dumps(self.start), endingOffsets=json.dumps(self.end)).load()
+
+
+def new_records(options: dict[str, str], archived: dict[str, int]) -> News:
+    """What is new of the stream that options name, after what is archived."""
+    source = live_source(options)
+    if not isinstance(source, StreamSource):
+        raise InvalidArgument("streams are read from --path or --url: name one of them")
+    start, end, missing = {}, {}, 0
+    for partition, there in sorted(source.place.ends().items()):
+        name = str(partition)
+        wanted = archived.get(name, there.first)
+        if wanted > there.end:
+            raise PreconditionFailed(
+                f"stream {source.stream!r} is archived up to offset {wanted} and ends at {there.end}: it was made "
+                "anew; give it an archive of its own"
+            )
+        start[name], end[name] = max(wanted, there.first), there.end
+        missing += start[name] - wanted
+    return News(start, end, missing)
+
 
 RETENTION_DAYS = 14
 ARCHIVED_BYTES = 4 << 30

@@ -16,10 +16,11 @@ encryption_key_env
 slices, moved         a plan that was made before, and whether moved publishes are messages: for archive.py
 """
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -29,6 +30,7 @@ from pyspark.sql.datasource import (
     GreaterThan,
     GreaterThanOrEqual,
     In,
+    InputPartition,
     LessThan,
     LessThanOrEqual,
 )
@@ -38,14 +40,64 @@ from leveret.core.errors import InvalidArgument
 from leveret.spark.columns import chosen, spark_schema
 from leveret.spark.live import live_reader, live_source, live_stream_reader
 from leveret.spark.manifest import is_archive
-from leveret.spark.parquet import TIME_COLUMNS, ParquetReader
+from leveret.spark.parquet import TIME_COLUMNS, FilesPartition, ParquetReader
 from leveret.spark.scan import ARCHIVED_TABLES, FOREVER_MS, TABLES, JournalScan
-from leveret.spark.segments import check_directories
-from leveret.spark.segments_reader import SegmentsReader
+from leveret.spark.segments import Slice, check_directories
 from leveret.spark.sink import BatchWriter, StreamWriter
 from leveret.spark.target import batch_target, stream_target
-from leveret.spark.whole import WholeReader
 from leveret.storage.encryption import load_keys
+
+
+@dataclass(frozen=True)
+class SegmentPartition(InputPartition):
+    """What one task reads."""
+
+    slice: Slice
+
+    def __post_init__(self) -> None:
+        """Spark's own field is not needed."""
+
+
+class SegmentsReader(DataSourceReader):
+    """Plans slices of segments; reads each in a task."""
+
+    def __init__(self, scan: JournalScan) -> None:
+        self.scan = scan
+
+    def partitions(self) -> list[InputPartition]:
+        """The slices that may hold something wanted; what is learned here goes with them."""
+        return [SegmentPartition(piece) for piece in self.scan.slices()]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a slice; without any slice Spark still asks once."""
+        if isinstance(partition, SegmentPartition):
+            yield from self.scan.batches(partition.slice)
+
+
+class WholeReader(DataSourceReader):
+    """Plans files of the archive and slices of segments; reads either in a task."""
+
+    def __init__(self, scan: JournalScan) -> None:
+        """Read what a scan says, whose directories are the one of the broker and the archive."""
+        self.scan = scan
+
+    @property
+    def _past(self) -> ParquetReader:
+        return ParquetReader(replace(self.scan, directories=self.scan.directories[1:]))
+
+    @property
+    def _news(self) -> SegmentsReader:
+        data, archive = self.scan.directories
+        return SegmentsReader(replace(self.scan, directories=(data,), beyond=archive, moved=False))
+
+    def partitions(self) -> list[InputPartition]:
+        """The files of the archive, then the slices."""
+        return [*self._past.partitions(), *self._news.partitions()]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of some files, or of a slice."""
+        return (self._past if isinstance(partition, FilesPartition) else self._news).read(partition)
+
 
 PARTITION_BYTES = 32 << 20
 PARTITION_BYTES_MIN = 64 << 10

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from leveret.observability.alerting import history as histories
-from leveret.observability.alerting.history import AlertHistory
+from leveret.observability.alerting import service as histories
+from leveret.observability.alerting.service import AlertHistory
 
 
 def event(number: int, state: str = "firing", queue: str = "q", vhost: str = "/") -> dict[str, Any]:

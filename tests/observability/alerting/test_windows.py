@@ -1,6 +1,6 @@
 """Counts of the last minutes."""
 
-from leveret.observability.alerting.windows import BucketWindow, Window
+from leveret.observability.alerting.figures import BucketWindow, Window
 
 HOUR_MS = 3_600_000
 

@@ -6,7 +6,6 @@ delivery.py       notifications on their way: a line for each receiver, tried ag
 engine.py         the state of each alert: pending, then firing, then resolved
 fields.py         fields of rules, receivers and silences as a user sent them
 figures.py        figures of a queue at work, under the names that rules have for them
-history.py        what happened to alerts: the newest events in memory
 notifications.py  notifications: the alerts of one rule for one receiver are one group
 payloads.py       a notification in the words of each kind of receiver. docs/alerts.md has the body of a webhook
 receivers.py      receivers: the addresses that get notifications, and about which alerts
@@ -15,5 +14,4 @@ service.py        alerting at work: looks at the broker now and then, and notifi
 silences.py       silences: alerts without notifications for a while, by patterns of rule, virtual host and queue
 transports.py     sending one notification, once: by HTTP or by mail
 watch.py          a look at every queue of a broker, some in each turn of the loop: figures are held against rules
-windows.py        how many of the last so many minutes, in three numbers
 """

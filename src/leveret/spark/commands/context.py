@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from leveret.clock import SystemClock
-from leveret.core.errors import InvalidArgument
-from leveret.spark.failures import refusal
+from leveret.core import errors
+from leveret.core.errors import InvalidArgument, LeveretError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -114,3 +115,17 @@ def settings(pairs: Sequence[str]) -> dict[str, str]:
     if wrong:
         raise InvalidArgument(f"--conf {wrong[0]!r}: write NAME=VALUE, such as spark.driver.memory=4g")
     return dict(pair.split("=", 1) for pair in pairs)
+
+
+_OURS = re.compile(r"^\s*leveret\.core\.errors\.(\w+): (.+)$", re.MULTILINE)
+_PYTHON = re.compile(r"^\s*[\w.]*(?:Error|Exception): (.+)$", re.MULTILINE)
+
+
+def refusal(text: str) -> LeveretError:
+    """The error that caused a failure: ours, as it was raised in a task, or one with the line that tells most."""
+    if ours := _OURS.findall(text):
+        name, says = ours[-1]
+        kind = getattr(errors, name, None)
+        return kind(says) if isinstance(kind, type) and issubclass(kind, LeveretError) else LeveretError(says)
+    told = _PYTHON.findall(text) or text.strip().splitlines() or ["nothing was told"]
+    return LeveretError(f"Spark failed: {told[-1] if _PYTHON.search(text) else told[0]}; --log FILE keeps all of it")

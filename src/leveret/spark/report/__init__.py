@@ -1,19 +1,14 @@
 """Reports on queues: tables, a page with plots, and a few lines for a terminal, from the events of a broker.
 
-dead_letters.py  messages that died: why, where, and where they lie now
 depth.py         how full queues were, how long nothing was taken from them, and how old messages became
-fairness.py      fairness: waiting times by priority, and by tenant (or message group)
 findings.py      what a page or a terminal tells of a report: the rows of its tables, no more than can be read
-history.py       the history of queues: every figure of every queue in every period, in one wide table
 job.py           the job: read events, make tables, write them as Parquet with a page beside them
 page.py          the report as one HTML file: nothing is loaded from anywhere, and nothing in it runs
 period.py        the time that a report covers, and its periods
 sections.py      the plots of a report, each with the sentence above it
 service.py       how well messages were served: times, repeated deliveries
-summary.py       the report in a terminal: a few lines and plain tables
 svg.py           plots as SVG inside of a page: lines over time, stacked bars over time, ranges of percentiles
 tables.py        the tables of a report, in the order in which they are made
-traffic.py       what happened in queues, by consumer and by origin: from events
 wording.py       figures for people: numbers, durations, shares and times as the page and the terminal write them
 """
 
