@@ -90,15 +90,6 @@ def test_nobody_can_make_a_queue_of_all_his_own(world: World) -> None:
     assert [refused(world.broker, each) for each in (None, object())] == [False, True]
 
 
-def test_only_its_owner_may_use_an_exclusive_queue(world: World) -> None:
-    owner = object()
-    mine, everybody_s = world.broker.declare_queue("/", "q", owner=owner), world.broker.declare_queue("/", "shared")
-    world.broker.check_use(mine, owner)
-    world.broker.check_use(everybody_s, owner)
-    with pytest.raises(ResourceLocked, match="cannot obtain exclusive access"):
-        world.broker.check_use(mine, object())
-
-
 def test_only_the_server_makes_reserved_names(world: World) -> None:
     with pytest.raises(AccessRefused, match=r"queue name 'amq.gen-1' contains reserved prefix 'amq.\*'"):
         world.broker.declare_queue("/", "amq.gen-1")

@@ -143,11 +143,6 @@ class Broker:
         self._add_queue(virtual_host, queue)
         return queue
 
-    def check_use(self, queue: Queue, user: object) -> None:
-        """Refuse the use of an exclusive queue of another connection."""
-        if queue.owner is not None:
-            self.check_owner(queue, user)
-
     def check_owner(self, queue: Queue, owner: object) -> None:
         """Refuse to declare an exclusive queue of another connection, or one's own as not exclusive."""
         if queue.owner is not owner:

@@ -7,7 +7,7 @@ from typing import Any
 
 from leveret.core.arguments import queue_type_of, usable
 from leveret.core.catalog import REMOVED, Catalog, Kind, dumps, key_of
-from leveret.core.exchanges import Binding, Exchange
+from leveret.core.exchanges import DECLARED, Binding, Exchange
 from leveret.core.jsonable import canonical, encode, restored
 from leveret.core.policy import Policy, QueuePolicy, effective
 from leveret.core.queue import Queue
@@ -25,25 +25,14 @@ def restore_exchange(vhost: Vhost, stored: Stored) -> Exchange:
     existing = vhost.exchanges.get(stored["name"])
     if existing is not None:
         return existing
-    return vhost.restore_exchange(
-        stored["name"],
-        stored["type"],
-        stored["durable"],
-        stored["auto_delete"],
-        stored["internal"],
-        restored(stored["arguments"]),
-    )
+    name, type, durable, auto_delete, internal = (stored[each] for each in DECLARED)
+    return vhost.restore_exchange(name, type, durable, auto_delete, internal, restored(stored["arguments"]))
 
 
 def restore_binding(vhost: Vhost, stored: Stored) -> Binding | None:
     """Bind again what Binding.to_dict gave."""
-    return vhost.bind(
-        stored["source"],
-        stored["destination"],
-        stored["routing_key"],
-        restored(stored["arguments"]),
-        stored["destination_type"],
-    )
+    source, destination, key = stored["source"], stored["destination"], stored["routing_key"]
+    return vhost.bind(source, destination, key, restored(stored["arguments"]), stored["destination_type"])
 
 
 def restore_policy(vhost: Vhost, stored: Stored) -> Policy:

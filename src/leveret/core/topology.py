@@ -20,7 +20,15 @@ from leveret.core.errors import (
     TooMany,
     VhostNotFound,
 )
-from leveret.core.exchanges import Binding, DefaultExchange, Exchange, LocalRandomExchange, check_type, new_exchange
+from leveret.core.exchanges import (
+    DECLARED,
+    Binding,
+    DefaultExchange,
+    Exchange,
+    LocalRandomExchange,
+    check_type,
+    new_exchange,
+)
 from leveret.core.jsonable import canonical
 from leveret.core.names import RESERVED_PREFIX, SortedNames, check_key, check_name, check_new_name, described
 from leveret.core.policy import ALTERNATE_EXCHANGE, Policy, alternate_exchange
@@ -158,12 +166,12 @@ class Vhost:
         """The exchange of that name, made if need be; refuse if it exists otherwise."""
         _refuse_default(name)
         check_type(type)
-        declared = (name, type, durable, auto_delete, internal, arguments or {})
+        declared = (name, type, durable, auto_delete, internal)
         if name in self.exchanges:
-            self._check_equivalent(self.exchanges[name], *declared[1:])
+            self._check_equivalent(self.exchanges[name], declared, arguments or {})
             return self.exchanges[name]
         check_new_name("exchange", name)
-        return self.restore_exchange(*declared)
+        return self.restore_exchange(*declared, arguments or {})
 
     def restore_exchange(
         self, name: str, type: str, durable: bool, auto_delete: bool, internal: bool, arguments: Mapping[str, Any]
@@ -310,20 +318,12 @@ class Vhost:
         return self.exchange(source), self.exchange(destination)
 
     def _check_equivalent(
-        self,
-        current: Exchange,
-        type: str,
-        durable: bool,
-        auto_delete: bool,
-        internal: bool,
-        arguments: Mapping[str, Any],
+        self, current: Exchange, declared: Sequence[str | bool], arguments: Mapping[str, Any]
     ) -> None:
         """Refuse to redeclare an exchange as another one."""
         where = described("exchange", current.name, self.name)
-        check_property("type", where, type, current.type)
-        check_property("durable", where, durable, current.durable)
-        check_property("auto_delete", where, auto_delete, current.auto_delete)
-        check_property("internal", where, internal, current.internal)
+        for name, value in zip(DECLARED, declared, strict=True):
+            check_property(name, where, value, getattr(current, name))
         for argument in current.compared:
             check_argument(argument, where, arguments, current.arguments)
 

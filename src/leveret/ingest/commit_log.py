@@ -20,6 +20,8 @@ SINKS_MAX = 10_000  # each is remembered until it is deleted
 SINKS_USER_MAX = 2_000  # one user cannot take all of them
 ONCE_MAX = 100_000  # sinks that are used for one batch only, and forgotten after a while
 ONCE_USER_MAX = 20_000  # one user cannot make the broker forget those of others
+_DEFINED = ("rows", "dropped", "decided_ms", "origin", "once", "published", "producer")
+"""What the definition of a batch says beside its key and shares."""
 
 
 class Sink(NamedTuple):
@@ -166,9 +168,8 @@ class CommitLog:
                 self._forget(batch)
 
     def _define(self, batch: IngestBatch) -> None:
-        told = {**batch.key, "rows": batch.rows, "dropped": batch.dropped, "decided_ms": batch.decided_ms}
-        told |= {"origin": batch.origin, "once": batch.once, "published": batch.published, "producer": batch.producer}
-        self._core.define(Kind.SINK_BATCH, {**told, "shares": batch.shares})
+        told = {name: getattr(batch, name) for name in _DEFINED}
+        self._core.define(Kind.SINK_BATCH, {**batch.key, **told, "shares": batch.shares})
 
     def _forget(self, batch: IngestBatch) -> None:
         self._core.undefine(Kind.SINK_BATCH, batch.key)
@@ -203,16 +204,7 @@ def _is_once(batches: dict[int, IngestBatch]) -> bool:
 
 
 def _batch(stored: dict[str, Any]) -> IngestBatch:
-    return IngestBatch(
-        Sink(stored["vhost"], stored["user"], stored["name"]),
-        stored["batch"],
-        stored["rows"],
-        stored["decided_ms"],
-        stored["origin"],
-        stored["once"],
-        tuple(CommittedPart(part, row_groups) for part, row_groups in stored["shares"]),
-        done=stored["rows"] if stored["published"] else 0,
-        dropped=stored["dropped"],
-        published=stored["published"],
-        producer=stored["producer"],
-    )
+    sink = Sink(stored["vhost"], stored["user"], stored["name"])
+    shares = tuple(CommittedPart(part, row_groups) for part, row_groups in stored["shares"])
+    done = stored["rows"] if stored["published"] else 0
+    return IngestBatch(sink, stored["batch"], shares=shares, done=done, **{name: stored[name] for name in _DEFINED})

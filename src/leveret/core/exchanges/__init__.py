@@ -9,7 +9,7 @@ topic.py    the topic exchange: binding keys are patterns of dot-separated words
 """
 
 from leveret.core.errors import InvalidArgument, PreconditionFailed
-from leveret.core.exchanges.base import Arguments, Binding, Exchange
+from leveret.core.exchanges.base import DECLARED, Arguments, Binding, Exchange
 from leveret.core.exchanges.direct import DefaultExchange, DirectExchange, FanoutExchange
 from leveret.core.exchanges.hashing import ConsistentHashExchange, ModulusHashExchange
 from leveret.core.exchanges.headers import HeadersExchange
@@ -17,6 +17,7 @@ from leveret.core.exchanges.random import LocalRandomExchange, RandomExchange
 from leveret.core.exchanges.topic import TopicExchange
 
 __all__ = [
+    "DECLARED",
     "DELAYED",
     "TYPES",
     "Binding",

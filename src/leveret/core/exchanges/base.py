@@ -8,6 +8,8 @@ from leveret.core.jsonable import canonical, encode
 
 Arguments = Mapping[str, Any]
 Identity = tuple[str, str, str, str]
+DECLARED = ("name", "type", "durable", "auto_delete", "internal")
+"""What a declaration says beside its arguments."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,14 +106,7 @@ class Exchange:
 
     def to_dict(self) -> dict[str, Any]:
         """The definition, fit for JSON."""
-        return {
-            "name": self.name,
-            "type": self.type,
-            "durable": self.durable,
-            "auto_delete": self.auto_delete,
-            "internal": self.internal,
-            "arguments": encode(self.arguments),
-        }
+        return {**{name: getattr(self, name) for name in DECLARED}, "arguments": encode(self.arguments)}
 
     @staticmethod
     def _identity(destination: Any, key: str, arguments: Arguments) -> Identity:
