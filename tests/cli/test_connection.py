@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from leveret.cli import connection, profiles
-from leveret.cli.profiles import Profile
+from leveret.cli import connection
+from leveret.cli.connection import Profile
 from leveret.core.errors import InvalidArgument, NotFound
 
 TEXT = """
@@ -112,7 +112,7 @@ def test_without_a_file_the_server_of_this_machine_is_asked(home: Path) -> None:
     assert connection.target(given()) == Profile()
     with connection.connected(given()) as broker:
         assert repr(broker) == "<RemoteBroker http://127.0.0.1:15672>"
-    assert profiles.path_of({"HOME": "/h"}) == Path("/h/.config/leveret/profiles.toml")
+    assert connection.path_of({"HOME": "/h"}) == Path("/h/.config/leveret/profiles.toml")
 
 
 @pytest.mark.parametrize(

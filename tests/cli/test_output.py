@@ -8,9 +8,7 @@ import pytest
 
 from leveret.cli import main
 from leveret.cli.completion import SHELLS, candidates
-from leveret.cli.output import as_table, for_terminal
-from leveret.cli.progress import ProgressLine, line_of
-from leveret.cli.units import in_bytes, in_short, in_time
+from leveret.cli.output import ProgressLine, as_table, for_terminal, in_bytes, in_short, in_time, line_of
 from tests.waiting import PATIENCE_S
 
 

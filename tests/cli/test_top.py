@@ -15,10 +15,9 @@ import pytest
 
 from leveret.cli import main
 from leveret.cli.top.command import next_s
-from leveret.cli.top.facts import TopFacts
 from leveret.cli.top.screen import graph, queue_rows, screen
 from leveret.cli.top.terminal import split
-from leveret.cli.top.view import COLUMNS, INTERVALS_S, TopView, pressed
+from leveret.cli.top.view import COLUMNS, INTERVALS_S, TopFacts, TopView, pressed
 from tests.server_process import ServerProcess
 from tests.waiting import PATIENCE_S
 

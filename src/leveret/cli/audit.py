@@ -5,8 +5,8 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from leveret.cli import objects
-from leveret.cli.command import Command, Word, run_word, worded
 from leveret.cli.output import as_json, print_table
+from leveret.cli.parser import Command, Word, run_word, worded
 from leveret.clock import iso_second
 from leveret.core.errors import NotFound
 from leveret.observability.audit import FILES, KINDS, Kind

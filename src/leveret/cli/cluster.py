@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from leveret.cli import objects
-from leveret.cli.command import Command, Word, run_word, worded
 from leveret.cli.output import as_json, print_table
+from leveret.cli.parser import Command, Word, run_word, worded
 from leveret.operations.registry import OPERATIONS
 
 MEMBERS = (

@@ -6,7 +6,7 @@ The script asks `leveret completion words` for each completion, so that it never
 from argparse import SUPPRESS, ArgumentParser, Namespace, _SubParsersAction
 from collections.abc import Sequence
 
-from leveret.cli.command import Command
+from leveret.cli.parser import Command
 
 WORDS_MAX = 1_000
 SHELLS = {

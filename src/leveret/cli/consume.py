@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from leveret.cli import connection
-from leveret.cli.command import Command
 from leveret.cli.messages import print_message
-from leveret.cli.numbers import positive, whole
+from leveret.cli.parser import Command, positive, whole
 from leveret.client.message import RemoteMessage
 from leveret.client.queue import RECEIVE_MAX, WAIT_S_MAX, RemoteQueue
 from leveret.core.errors import InvalidReceipt, LeveretError

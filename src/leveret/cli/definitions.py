@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from leveret.cli import target
-from leveret.cli.command import Command
-from leveret.cli.output import as_json, cell, print_table
+from leveret.cli.output import ProgressLine, as_json, cell, print_table
+from leveret.cli.parser import Command
 from leveret.cli.passwords import chars_min
-from leveret.cli.progress import ProgressLine
 from leveret.core.errors import InvalidArgument
 from leveret.operations.definitions import SECTIONS
 from leveret.security.passwords import hashed_row

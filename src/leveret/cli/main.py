@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from leveret.cli.command import Command
-from leveret.cli.parser import Parser
+from leveret.cli.parser import Command, Parser
 from leveret.core.errors import LeveretError
 
 OBJECTS = "objects"

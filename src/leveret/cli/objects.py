@@ -10,9 +10,8 @@ from typing import Any, Literal, get_args, get_origin
 
 from leveret.cli import passwords, target
 from leveret.cli.actions import ACTIONS, EXAMPLES, NOUNS, Action
-from leveret.cli.command import Command, Word, run_word, worded
-from leveret.cli.output import as_json, as_list, print_table
-from leveret.cli.progress import ProgressLine
+from leveret.cli.output import ProgressLine, as_json, as_list, print_table
+from leveret.cli.parser import Command, Word, run_word, worded
 from leveret.core.errors import InvalidArgument, PreconditionFailed
 from leveret.operations.operation import MISSING, OperationParameter
 from leveret.operations.registry import OPERATIONS

@@ -1,10 +1,14 @@
-"""Parsers of the command line: what they complain of is one sentence, and their help fits a terminal of 80 columns."""
+"""Parsers of the command line, and what commands are made of: main.py has the table of them.
+
+What parsers complain of is one sentence, and their help fits a terminal of 80 columns.
+"""
 
 import re
 import sys
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable
 from difflib import get_close_matches
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 WRONG_USAGE = 2
 HELP_COLUMN = 28
@@ -60,3 +64,68 @@ class Parser(ArgumentParser):
         """What a word was probably meant to be."""
         near = get_close_matches(word, known, n=1)
         return f"did you mean {near[0]}?" if near else f"see `{self.prog} --help`"
+
+
+class Command(NamedTuple):
+    """A word after `leveret`; `run` gives the exit code, and what it raises is printed as one sentence."""
+
+    name: str
+    help: str
+    configure: Callable[[ArgumentParser], None]
+    run: Callable[[Namespace], int]
+    examples: tuple[str, ...] = ()
+    """Command lines for the end of the help text."""
+
+
+class Word(NamedTuple):
+    """A word after a command that has several: `leveret queues list`."""
+
+    name: str
+    help: str
+    configure: Callable[[ArgumentParser], None]
+    run: Callable[[Namespace], int]
+
+
+def worded(words: tuple[Word, ...]) -> Callable[[ArgumentParser], None]:
+    """What tells a parser about the words of a command."""
+
+    def configure(parser: ArgumentParser) -> None:
+        actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+        for word in words:
+            one = actions.add_parser(word.name, help=word.help, description=word.help)
+            word.configure(one)
+            one.set_defaults(act=word.run)
+
+    return configure
+
+
+def run_word(given: Namespace) -> int:
+    """Do what the word says."""
+    code: int = given.act(given)
+    return code
+
+
+def whole(at_least: int, at_most: int) -> Callable[[str], int]:
+    """The type of an argument that is a whole number."""
+
+    def parse(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or not at_least <= int(text) <= at_most:
+            raise ArgumentTypeError(f"it is a whole number from {at_least} to {at_most}, not {text!r}")
+        return int(text)
+
+    return parse
+
+
+def positive(at_most: float) -> Callable[[str], float]:
+    """The type of an argument that is a number above zero."""
+
+    def parse(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = 0.0
+        if not 0 < number <= at_most:
+            raise ArgumentTypeError(f"it is a number above 0 and up to {at_most:g}, not {text!r}")
+        return number
+
+    return parse

@@ -2,10 +2,9 @@
 
 from argparse import ArgumentParser, Namespace
 
-from leveret.cli import conditions, connection
-from leveret.cli.command import Command
+from leveret.cli import connection, messages
 from leveret.cli.messages import print_messages
-from leveret.cli.numbers import whole
+from leveret.cli.parser import Command, whole
 
 LIMIT_MAX = 1_000  # as the server has it
 STATES = ("ready", "leased", "scheduled", "backing_off")
@@ -16,7 +15,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("queue", metavar="QUEUE", help="its name")
     parser.add_argument("--limit", type=whole(1, LIMIT_MAX), default=10, metavar="N", help="how many; default: 10")
     parser.add_argument("--state", choices=STATES, default="ready", help="which ones; default: ready")
-    conditions.add_flags(parser)
+    messages.add_flags(parser)
     connection.add_flags(parser)
     parser.add_argument("--json", action="store_true", help="print an object in each line")
 
@@ -25,7 +24,7 @@ def run(given: Namespace) -> int:
     """Print messages in the order of delivery."""
     with connection.connected(given) as broker:
         queue = broker.queue(given.queue, declare=False)
-        found = queue.browse(given.limit, state=given.state, **conditions.given_conditions(given))
+        found = queue.browse(given.limit, state=given.state, **messages.given_conditions(given))
     print_messages(found, given.json, "sent" if given.state == "ready" else "due")
     return 0
 

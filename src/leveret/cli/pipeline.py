@@ -10,8 +10,8 @@ from contextlib import closing, contextmanager
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from leveret.cli.command import Command
 from leveret.cli.output import as_json, as_list, as_table
+from leveret.cli.parser import Command
 from leveret.cli.target import RemoteServer
 from leveret.client.broker import connect
 from leveret.core.errors import InvalidArgument, NotFound

@@ -10,10 +10,8 @@ from itertools import repeat
 from typing import Any, BinaryIO
 
 from leveret.cli import connection
-from leveret.cli.command import Command
-from leveret.cli.numbers import positive, whole
-from leveret.cli.output import as_json
-from leveret.cli.progress import ProgressLine
+from leveret.cli.output import ProgressLine, as_json
+from leveret.cli.parser import Command, positive, whole
 from leveret.client.broker import RemoteBroker
 from leveret.client.exchange import RemoteExchange
 from leveret.core.errors import InvalidArgument

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from leveret.cli import connection
-from leveret.cli.command import Command, Word, run_word, worded
 from leveret.cli.output import as_json, as_list, print_table
+from leveret.cli.parser import Command, Word, run_word, worded
 from leveret.client import calls
 from leveret.client.broker import RemoteBroker
 from leveret.client.exchange import RemoteExchange

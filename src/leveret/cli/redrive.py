@@ -3,12 +3,10 @@
 from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 
-from leveret.cli import conditions, connection
-from leveret.cli.command import Command
+from leveret.cli import connection, messages
 from leveret.cli.messages import print_messages
-from leveret.cli.numbers import positive, whole
-from leveret.cli.output import as_json
-from leveret.cli.progress import ProgressLine
+from leveret.cli.output import ProgressLine, as_json
+from leveret.cli.parser import Command, positive, whole
 from leveret.cli.publish import RATE_MAX
 from leveret.client.queue import RemoteQueue
 from leveret.runtime.redrive import RedriveResult
@@ -25,7 +23,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--limit", type=whole(1, LIMIT_MAX), metavar="N", help="move at most so many")
     parser.add_argument("--rate", type=positive(RATE_MAX), metavar="N", help="at most so many in a second")
     parser.add_argument("--preview", action="store_true", help=f"move none: count them, and show the first {SAMPLE}")
-    conditions.add_flags(parser)
+    messages.add_flags(parser)
     connection.add_flags(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -44,7 +42,7 @@ def run(given: Namespace) -> int:
 
 def preview(queue: RemoteQueue, given: Namespace) -> int:
     """Say how many there are, and show some."""
-    meant = conditions.given_conditions(given)
+    meant = messages.given_conditions(given)
     result = queue.redrive(given.to, limit=given.limit, dry_run=True, **meant)
     if given.json:
         print(as_json({"matched": result.matched}))
@@ -56,7 +54,7 @@ def preview(queue: RemoteQueue, given: Namespace) -> int:
 
 def moved(queue: RemoteQueue, given: Namespace) -> RedriveResult:
     """Move messages; with a rate piece by piece, so that one sees how far it is."""
-    meant = conditions.given_conditions(given)
+    meant = messages.given_conditions(given)
     if given.rate is None:
         return queue.redrive(given.to, limit=given.limit, **meant)
     total = given.limit or queue.redrive(given.to, dry_run=True, **meant).matched

@@ -3,10 +3,9 @@
 from argparse import ArgumentParser, Namespace
 
 from leveret.cli import connection
-from leveret.cli.command import Command, Word, run_word, worded
 from leveret.cli.messages import print_messages
-from leveret.cli.numbers import whole
 from leveret.cli.output import as_json
+from leveret.cli.parser import Command, Word, run_word, whole, worded
 from leveret.cli.peek import LIMIT_MAX
 from leveret.core.errors import InvalidArgument, MessageNotFound
 

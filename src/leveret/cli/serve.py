@@ -6,7 +6,7 @@ from argparse import SUPPRESS, ArgumentParser, BooleanOptionalAction, Namespace
 from dataclasses import Field
 from typing import Any
 
-from leveret.cli.command import Command
+from leveret.cli.parser import Command
 from leveret.config import ServerOptions
 from leveret.core.errors import InvalidArgument, LeveretError
 from leveret.server.exits import exit_code

@@ -11,10 +11,9 @@ from argparse import ArgumentParser, Namespace
 from urllib.parse import quote, unquote
 
 from leveret.cli import connection
-from leveret.cli.command import Command
 from leveret.cli.consume import COUNT_MAX, WAIT_S_LONGEST
 from leveret.cli.messages import print_message
-from leveret.cli.numbers import positive, whole
+from leveret.cli.parser import Command, positive, whole
 from leveret.client.broker import RemoteBroker
 from leveret.client.exchange import RemoteExchange
 from leveret.client.queue import RECEIVE_MAX, RemoteQueue

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from leveret.protocols.management.validation import CHOICES
+from leveret.protocols.management.refusals import CHOICES
 from tests.protocols.management.scene import VHOST, Api
 from tests.server_process import ServerProcess
 

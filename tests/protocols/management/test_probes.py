@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from leveret.protocols.management.probes import HEADERS_MAX
+from leveret.protocols.management.exchanges import HEADERS_MAX
 from tests.protocols.management.scene import VHOST, Api
 from tests.server_process import ServerProcess
 

@@ -11,12 +11,9 @@ from urllib.parse import urlsplit
 
 from leveret.cli.bench import amqp, sqs
 from leveret.cli.bench.plan import QUANTILES, STAMP_BYTES, Plan, Race
-from leveret.cli.command import Command
 from leveret.cli.connection import is_here
-from leveret.cli.numbers import positive, whole
-from leveret.cli.output import as_json, print_table
-from leveret.cli.progress import ProgressLine
-from leveret.cli.units import in_short
+from leveret.cli.output import ProgressLine, as_json, in_short, print_table
+from leveret.cli.parser import Command, positive, whole
 from leveret.core.errors import InvalidArgument, LeveretError, Unreachable
 
 SECONDS_MAX = 600.0

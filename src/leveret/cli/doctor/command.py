@@ -4,16 +4,11 @@ import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from leveret.cli.command import Command
 from leveret.cli.doctor import cluster
-from leveret.cli.doctor.advice import advice
-from leveret.cli.doctor.examination import bytes_to_read, examine
-from leveret.cli.doctor.report import report
-from leveret.cli.doctor.sizes import sizes
-from leveret.cli.doctor.tls import advice_on_lists
-from leveret.cli.output import as_json
-from leveret.cli.progress import ProgressLine
-from leveret.cli.units import in_bytes
+from leveret.cli.doctor.examination import bytes_to_read, examine, sizes
+from leveret.cli.doctor.report import advice, advice_on_lists, report
+from leveret.cli.output import ProgressLine, as_json, in_bytes
+from leveret.cli.parser import Command
 from leveret.clock import SystemClock
 from leveret.runtime.options import options_of
 from leveret.runtime.storage import journal_options

@@ -1,22 +1,78 @@
 """One examination of a data directory: facts about all that is in it, and what to do about them."""
 
+import os
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from leveret.cli.doctor.disk import LookedAt
-from leveret.cli.doctor.log import LogFacts, log_facts
-from leveret.cli.doctor.sizes import Size, sizes
-from leveret.cli.doctor.streams import PartitionFacts, partitions
+from leveret.cli.doctor.log import LogFacts, LookedAt, PartitionFacts, log_facts, partitions
 from leveret.core.errors import JournalError, NotFound
+from leveret.ingest.sinks import DIRECTORY as STAGING
+from leveret.runtime.large_bodies import DIRECTORY as BLOBS
 from leveret.runtime.storage import STREAMS
+from leveret.storage.disk import LOCK_NAME, TEMPORARY
 from leveret.storage.journal.files.meta import META_NAME, Meta, read_meta
 from leveret.storage.journal.files.segments import segment_name, segment_numbers
 from leveret.storage.journal.files.verify import verify
+from leveret.storage.journal.files.writer import SPARE_NAME
 from leveret.storage.journal.options import JournalOptions
 from leveret.storage.segments import Damage
+
+OTHER = "others"
+LEFTOVERS = "leftovers"
+KINDS = {
+    "log": re.compile(r"seg-\d{20}\.log"),
+    "checkpoints": re.compile(r"ckpt-\d{20}\.idx"),
+    "large bodies": re.compile(rf"{BLOBS}/.*"),
+    "streams": re.compile(rf"{STREAMS}/.*"),
+    "staged parts": re.compile(rf"{STAGING}/.*"),
+    "spare room": re.compile(SPARE_NAME),
+    "audit log": re.compile(r"audit(-\w+)?(\.1)?\.jsonl"),
+    "past alerts": re.compile(r"alerts(\.1)?\.jsonl"),
+    "about itself": re.compile(rf"{META_NAME}|{LOCK_NAME}|control\.sock|first-password"),
+    LEFTOVERS: re.compile(rf".*{re.escape(TEMPORARY)}"),
+}
+"""By the path below the directory; the first that fits."""
+
+
+@dataclass(slots=True)
+class Size:
+    """How much of one kind there is."""
+
+    kind: str
+    files: int = 0
+    bytes: int = 0
+
+
+def sizes(path: Path) -> list[Size]:
+    """The room that a directory takes, by kind."""
+    found = {kind: Size(kind) for kind in (*KINDS, OTHER)}
+    for name, size in files(path):
+        one = found[kind_of(name)]
+        one.files += 1
+        one.bytes += size
+    return [each for each in found.values() if each.files]
+
+
+def kind_of(name: str) -> str:
+    """What a file is."""
+    if name.endswith(TEMPORARY):
+        return LEFTOVERS
+    return next((kind for kind, pattern in KINDS.items() if pattern.fullmatch(name)), OTHER)
+
+
+def files(path: Path) -> Iterator[tuple[str, int]]:
+    """Every file below a directory with its size; one that goes meanwhile is not there."""
+    for folder, _, names in os.walk(path):
+        for name in names:
+            full = Path(folder) / name
+            try:
+                yield str(full.relative_to(path)), full.lstat().st_size
+            except FileNotFoundError:
+                continue
 
 
 @dataclass(slots=True)

@@ -4,18 +4,21 @@ A broker is restored in memory as a server would do it, from the newest checkpoi
 server would have.
 """
 
+import fcntl
+import os
 import struct
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from leveret.cli.doctor.disk import LookedAt
 from leveret.core.broker import Broker
-from leveret.core.errors import JournalError
+from leveret.core.errors import JournalError, NotFound
 from leveret.core.restore import segments_of
 from leveret.runtime.large_bodies import DIRECTORY
 from leveret.storage.blobs import KEY, parse_pointer
-from leveret.storage.encryption import TAG_BYTES
+from leveret.storage.disk import LOCK_NAME, Bytes, Disk
+from leveret.storage.encryption import TAG_BYTES, MasterKeys
 from leveret.storage.journal.checkpoint import checkpoint_names, read_checkpoint
 from leveret.storage.journal.entries import read_head
 from leveret.storage.journal.files.meta import read_meta
@@ -30,6 +33,79 @@ from leveret.storage.journal.files.segments import (
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.options import JournalOptions
 from leveret.storage.segments import HEADER_BYTES
+from leveret.storage.stream.files.recovery import SegmentScan
+from leveret.storage.stream.files.segments import Segment, bases, read_header
+from leveret.storage.stream.files.segments import segment_name as stream_segment_name
+from leveret.storage.stream.index import Index, IndexRows
+from leveret.storage.stream.producers import Producers
+
+NOWHERE = -1
+PID_BYTES_MAX = 20
+
+
+class LookedAt(Disk):
+    """Takes the place of a disk. Recovery repairs what it reads: here it repairs nothing but its own memory."""
+
+    def __init__(self, path: Path, progress: Callable[[int], None] = lambda count: None) -> None:
+        """Look at a directory; `progress` hears of each number of bytes that was read."""
+        if not path.is_dir():
+            raise NotFound(f"there is no directory {path}: name the data directory of a server")
+        self.path = path
+        self._lock_fd = NOWHERE
+        self._progress = progress
+
+    def read_all(self, name: str) -> bytes:
+        data = super().read_all(name)
+        self._progress(len(data))
+        return data
+
+    def pread(self, fd: int, size: int, offset: int) -> bytes:
+        data = super().pread(fd, size, offset)
+        self._progress(len(data))
+        return data
+
+    def holder(self) -> int | None:
+        """The process that has the directory open; None when there is none."""
+        try:
+            fd = os.open(self._name(LOCK_NAME), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            told = os.pread(fd, PID_BYTES_MAX, 0).decode("ascii", "replace").strip()
+            return int(told) if told.isdigit() else 0
+        finally:
+            os.close(fd)
+        return None
+
+    # What would change something
+
+    def open_append(self, name: str) -> int:
+        return NOWHERE
+
+    def write(self, fd: int, buffers: Sequence[Bytes]) -> int:
+        return sum(len(each) for each in buffers)
+
+    def sync(self, fd: int) -> None:
+        """See Disk."""
+
+    def sync_dir(self) -> None:
+        """See Disk."""
+
+    def truncate(self, fd: int, size: int) -> None:
+        """See Disk."""
+
+    def rename(self, old: str, new: str) -> None:
+        """See Disk."""
+
+    def unlink(self, name: str) -> None:
+        """See Disk."""
+
+    def close(self, fd: int) -> None:
+        if fd != NOWHERE:
+            super().close(fd)
+
 
 LENGTHS, LENGTHS_AT = struct.Struct("<II"), HEADER_BYTES + 8  # of the body and the index of the first frame
 HOLDERS_MAX = 12
@@ -173,3 +249,61 @@ def _find_blobs(facts: LogFacts, core: Broker, directory: Path) -> None:
     orphans = found.keys() - named
     facts.orphans, facts.orphan_bytes = len(orphans), sum(found[name] for name in orphans)
     facts.missing_blobs = len(named - found.keys()) if directory.exists() else 0
+
+
+@dataclass(slots=True)
+class PartitionFacts:
+    """One partition; `trouble` is the first thing that is wrong with it."""
+
+    stream: int
+    name: str | None
+    """None: no queue of that number is defined, so it has no owner."""
+    partition: int
+    segments: int = 0
+    bytes: int = 0
+    first: int = 0
+    records: int = 0
+    begun_ms: int | None = None
+    trouble: str = ""
+
+
+def partitions(
+    home: Path, names: dict[int, str], keys: MasterKeys, progress: Callable[[int], None]
+) -> list[PartitionFacts]:
+    """Every partition of every stream below a directory."""
+    found = []
+    for folder in sorted(home.glob("[0-9]*/[0-9]*"), key=lambda each: (int(each.parent.name), int(each.name))):
+        number = int(folder.parent.name)
+        facts = PartitionFacts(number, names.get(number), int(folder.name))
+        try:
+            _read(LookedAt(folder, progress), facts, keys)
+        except JournalError as error:
+            facts.trouble = str(error)
+        found.append(facts)
+    return found
+
+
+def _read(disk: LookedAt, facts: PartitionFacts, keys: MasterKeys) -> None:
+    """Read every block of a partition."""
+    starts = bases(disk)
+    facts.segments = len(starts)
+    facts.bytes = sum(disk.size(stream_segment_name(base)) for base in starts)
+    facts.first = starts[0] if starts else 0
+    for base in starts:
+        segment = _checked(disk, base, keys, last=base == starts[-1])
+        if segment is None:
+            facts.trouble = f"{stream_segment_name(base)} is damaged at offset 0"
+            return
+        facts.records = segment.end - facts.first
+        if facts.begun_ms is None:
+            facts.begun_ms = segment.first_ms or None
+
+
+def _checked(disk: LookedAt, base: int, keys: MasterKeys, last: bool) -> Segment | None:
+    """A segment, all of it read; None when its header is damaged."""
+    header = read_header(disk, base)
+    if header is None:
+        return None
+    index = Index(Segment(base, header[0], base), IndexRows(), Producers())
+    SegmentScan(disk, index, keys).run(last)
+    return index.segment

@@ -8,12 +8,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 from leveret.cli import connection
-from leveret.cli.command import Command
 from leveret.cli.output import as_json
-from leveret.cli.top.facts import TopFacts, look
+from leveret.cli.parser import Command
 from leveret.cli.top.screen import ROWS_MIN, queue_rows, rate_of, screen
 from leveret.cli.top.terminal import Terminal
-from leveret.cli.top.view import COLUMNS, INTERVALS_S, TopView, pressed
+from leveret.cli.top.view import COLUMNS, INTERVALS_S, TopFacts, TopView, look, pressed
 from leveret.client.broker import RemoteBroker
 from leveret.core.errors import InvalidArgument, LeveretError
 

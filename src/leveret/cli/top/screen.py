@@ -10,10 +10,8 @@ keys
 from collections.abc import Sequence
 from typing import Any
 
-from leveret.cli.output import CUT, cell
-from leveret.cli.top.facts import TopFacts
-from leveret.cli.top.view import COLUMNS, INTERVALS_S, TopColumn, TopView
-from leveret.cli.units import in_bytes, in_short, in_time
+from leveret.cli.output import CUT, cell, in_bytes, in_short, in_time
+from leveret.cli.top.view import COLUMNS, INTERVALS_S, TopColumn, TopFacts, TopView
 
 NAME_CHARS_MIN = 12
 COLUMNS_MIN, ROWS_MIN = 40, 12

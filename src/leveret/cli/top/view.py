@@ -1,11 +1,14 @@
-"""The view: the column that sorts, the filter, how far it is scrolled; and what keys do to it."""
+"""What keys do to the live view, and the facts that it shows."""
 
+from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
 
-from leveret.cli.output import cell
-from leveret.cli.units import in_short
+from leveret.cli.connection import ask, target
+from leveret.cli.output import cell, in_short
+from leveret.client.broker import RemoteBroker
 
 INTERVALS_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 FILTER_CHARS_MAX = 100
@@ -111,3 +114,43 @@ KEYS: dict[str, Callable[[TopView], TopView]] = {
     "h": lambda view: replace(view, help=not view.help),
     "?": lambda view: replace(view, help=not view.help),
 }
+
+
+PAGE_MAX = 500  # rows of one page, as the server has it
+ASKED = "name,vhost,state,consumers,messages,messages_ready,messages_unacknowledged,message_stats"
+
+
+@dataclass(frozen=True, slots=True)
+class TopFacts:
+    """One look at a server."""
+
+    overview: dict[str, Any]
+    nodes: list[dict[str, Any]]
+    cluster: dict[str, Any] | None
+    """Who has which shard; of several nodes."""
+    queues: list[dict[str, Any]]
+    queue_count: int
+    """Those that the filter lets through, on this page or not."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For programs."""
+        return asdict(self)
+
+
+def look(broker: RemoteBroker, given: Namespace, view: TopView, rows: int) -> TopFacts:
+    """Ask for everything that a screen with so many queues shows."""
+    size = min(max(rows, 1), PAGE_MAX)
+    query = {
+        "page": view.first // size + 1,
+        "page_size": size,
+        "sort": COLUMNS[view.sort].source,
+        "sort_reverse": str(view.reverse).lower(),
+        "name": view.filter,
+        "columns": ASKED,
+    }
+    vhost = target(given).vhost
+    path = "/queues" if vhost is None else f"/queues/{quote(vhost, safe='')}"
+    page = ask(broker, f"{path}?{urlencode(query)}")
+    nodes = ask(broker, "/nodes")
+    cluster = ask(broker, "/cluster") if len(nodes) > 1 else None
+    return TopFacts(ask(broker, "/overview"), nodes, cluster, page["items"], page["filtered_count"])

@@ -14,9 +14,8 @@ from leveret.protocols.amqp.description import Description
 from leveret.protocols.http.request import Request
 from leveret.protocols.management.context import Departed
 from leveret.protocols.management.handler import inside
-from leveret.protocols.management.rates import HISTORY, Rates
+from leveret.protocols.management.rates import HISTORY, NodeRates, Rates
 from leveret.protocols.management.refusals import Missing, refused
-from leveret.protocols.management.shard_rates import NodeRates
 
 if TYPE_CHECKING:
     from leveret.cluster.node import Node

@@ -11,11 +11,10 @@ from leveret.observability.alerting.rules import AlertRuleSettings
 from leveret.observability.alerting.service import begin_silence
 from leveret.observability.alerting.silences import Silence
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import ManagementCall
+from leveret.protocols.management.call import ManagementCall, enters, has, seen, sees
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.listing import listed, one
 from leveret.protocols.management.refusals import BadRequest, NotAuthorised, answer, done
-from leveret.protocols.management.rules import enters, has, seen, sees
 
 TOLD = frozenset(("unit", "changed", "place", "problem", "waiting"))
 """What only answers have: a client that sends one back with something changed need not take it out."""

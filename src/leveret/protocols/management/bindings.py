@@ -18,11 +18,10 @@ from leveret.core.exchanges import Binding, Exchange
 from leveret.core.jsonable import canonical, plain
 from leveret.core.topology import Vhost
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import ManagementCall
+from leveret.protocols.management.call import ManagementCall, sees
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.listing import listed, one
 from leveret.protocols.management.refusals import Missing, done
-from leveret.protocols.management.rules import sees
 from leveret.security.authorisation import Role
 
 DIGEST_BYTES = 4

@@ -1,4 +1,8 @@
-"""One request as endpoints see it: who asks, what the path names, and the body as checked JSON."""
+"""One request as endpoints see it: who asks, what the path names, and the body as checked JSON.
+
+What the tags of its user allow is asked here too, with RabbitMQ's reasons of refusals. The registry of operations has
+the rules; every user of the API needs the tag management.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from leveret.core.broker import Broker
 from leveret.core.errors import AccessRefused, VhostNotFound
 from leveret.core.jsonable import decode_table
 from leveret.core.topology import Vhost
@@ -13,8 +18,8 @@ from leveret.operations.registry import OPERATIONS, rule_of
 from leveret.protocols.http.json_reader import read_json
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.refusals import BadRequest, Missing, done
-from leveret.security.authorisation import Role, authorise
+from leveret.protocols.management.refusals import BadRequest, Missing, NotAuthorised, done
+from leveret.security.authorisation import OPERATOR, EntryRefused, Role, Tag, TagRefused, admit, authorise, holds
 from leveret.security.identity import Identity
 
 if TYPE_CHECKING:
@@ -173,3 +178,52 @@ def parsed(data: bytes, word: str = "not_json") -> Any:
         return read_json(data, bytes_as_text=True)
     except ValueError:
         raise BadRequest(word) from None
+
+
+OBJECT = "User not authorised to access object"
+REASONS: dict[Tag, str] = {
+    "management": "Not management user",
+    "monitoring": "Not monitor user",
+    "policymaker": OBJECT,
+    "administrator": "Not administrator user",
+}
+
+
+def check(call: ManagementCall, operation: str) -> None:
+    """Refuse an operation that the tags of the user do not allow."""
+    rule, vhost = OPERATIONS[operation].rule, call.request.parameters.get("vhost")
+    if not rule.login:
+        return
+    try:
+        admit(call.context.access.permissions, call.identity, rule, vhost, OPERATOR)
+    except TagRefused as error:
+        raise NotAuthorised(REASONS[error.tag]) from None
+    except EntryRefused:
+        is_policy = rule.tag == "policymaker"
+        raise NotAuthorised(OBJECT if is_policy else "User not authorised to access virtual host") from None
+
+
+def has(call: ManagementCall, tag: Tag) -> bool:
+    """Whether the user has a tag, or one that counts as it."""
+    return holds(call.identity, tag)
+
+
+def enters(call: ManagementCall, vhost: str) -> bool:
+    """Whether the user may enter a virtual host."""
+    return call.identity.may_enter(call.context.access.permissions, vhost)
+
+
+def sees(call: ManagementCall, vhost: str) -> bool:
+    """Whether lists show the user what is in a virtual host."""
+    return has(call, "monitoring") or enters(call, vhost)
+
+
+def seen(call: ManagementCall, core: Broker) -> list[Vhost]:
+    """The virtual hosts that lists show the user, by name."""
+    return [virtual_host for _, virtual_host in sorted(core.topology.vhosts.items()) if sees(call, virtual_host.name)]
+
+
+def check_own(call: ManagementCall, owner: str) -> None:
+    """Refuse a look at the connection of another user, unless the user is a monitor."""
+    if owner != call.user and not has(call, "monitoring"):
+        raise NotAuthorised(OBJECT)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import ManagementCall
+from leveret.protocols.management.call import ManagementCall, check_own, has, sees
 from leveret.protocols.management.context import ClientEntry, Row
 from leveret.protocols.management.listing import listed, one
 from leveret.protocols.management.refusals import BadRequest, Missing, done
-from leveret.protocols.management.rules import check_own, has, sees
 
 REASON = "Closed via management plugin"
 REASON_CHARS_MAX = 200

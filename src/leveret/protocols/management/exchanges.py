@@ -1,21 +1,26 @@
-"""Exchanges: listed, looked at, made, deleted; publishing to one is in publishes.py."""
+"""Exchanges: listed, looked at, made, deleted, and where a message would go; publishing to one is in messages.py."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
+from itertools import islice
+from typing import NamedTuple
 
 from leveret.core.broker import Broker
-from leveret.core.exchanges import Exchange
-from leveret.core.jsonable import plain
+from leveret.core.dead_letter_routes import dead_letter_routes
+from leveret.core.exchanges import DefaultExchange, Exchange
+from leveret.core.jsonable import decode_table, plain
+from leveret.core.names import check_key
 from leveret.core.policy import best
+from leveret.core.routing import probe
 from leveret.core.topology import Vhost
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.bindings import find_exchange
-from leveret.protocols.management.call import ManagementCall
+from leveret.protocols.management.bindings import find_exchange, implied
+from leveret.protocols.management.bindings import shown as shown_binding
+from leveret.protocols.management.call import ManagementCall, parsed, seen
 from leveret.protocols.management.context import Row
-from leveret.protocols.management.listing import listed, one
-from leveret.protocols.management.refusals import done
-from leveret.protocols.management.rules import seen
+from leveret.protocols.management.listing import NAME_CHARS_MAX, listed, one
+from leveret.protocols.management.refusals import BadRequest, answer, done
 from leveret.security.authorisation import Role
 
 
@@ -90,3 +95,101 @@ def delete(call: ManagementCall) -> Answer | Awaitable[Answer]:
         return done()
 
     return call.change(remove)
+
+
+HEADERS_MAX = 100
+TOLD_MAX = 500  # queues, and bindings
+
+
+def probe_route(call: ManagementCall) -> Answer:
+    """Follow a message that is not there; nothing is published."""
+    key, headers = call.request.query.get("routing_key", ""), _headers(call)
+    check_key(key)
+    with call.context.async_broker.runtime as core:
+        virtual_host = call.virtual_host(core)
+        exchange = find_exchange(virtual_host, call.named_exchange())
+        found = probe(exchange, virtual_host.exchanges, key, headers)
+        rows = [shown_binding(virtual_host, each) for each in found.bindings[:TOLD_MAX]]
+        if isinstance(exchange, DefaultExchange):
+            rows = [implied(virtual_host, queue) for queue in found.queues]
+        names = [queue.name for queue in found.queues]
+    told_all = found.complete and len(found.bindings) <= TOLD_MAX and len(names) <= TOLD_MAX
+    return answer(
+        {
+            "queues": names[:TOLD_MAX],
+            "queue_count": len(names),
+            "bindings": rows,
+            "alternates": [{"exchange": name, "alternate": other} for name, other in found.alternates],
+            "complete": told_all,
+        }
+    )
+
+
+def _headers(call: ManagementCall) -> dict[str, object]:
+    """The headers of the message, which the query has as JSON."""
+    given = parsed(call.request.query.get("headers", "{}").encode())
+    if not isinstance(given, dict):
+        raise BadRequest("headers is not an object: send names and values")
+    if len(given) > HEADERS_MAX:
+        raise BadRequest(f"there are {len(given)} headers, the limit is {HEADERS_MAX}: send fewer")
+    return decode_table("headers", given)
+
+
+EXAMINED_MAX = 20_000  # bindings that one answer looks at, under the lock
+EDGES_MAX = 300  # more cannot be drawn
+KEYS_MAX = 5  # of one edge that are told
+
+
+class RoutingEdge(NamedTuple):
+    """The object that hands messages on, and the one that gets them."""
+
+    source: str
+    source_type: str
+    destination: str
+    destination_type: str
+    kind: str
+
+
+def look_at_routing(call: ManagementCall) -> Answer:
+    """The edges of the graph; with `name`, those that touch something with it in its name."""
+    wanted = call.request.query.get("name", "")
+    if len(wanted) > NAME_CHARS_MAX:
+        raise BadRequest(f"name has {len(wanted)} characters, the limit is {NAME_CHARS_MAX}: shorten it")
+    found: dict[RoutingEdge, Row] = {}
+    examined = 0
+    with call.context.async_broker.runtime as core:
+        virtual_host = call.virtual_host(core)
+        for edge, key in islice(_edges(virtual_host), EXAMINED_MAX):
+            examined += 1
+            if wanted in edge.source or wanted in edge.destination:
+                _add(found, edge, key)
+        types = {name: exchange.type for name, exchange in virtual_host.exchanges.items()}
+    rows = list(found.values())[:EDGES_MAX]
+    named = {row[end] for row in rows for end in ("source", "destination") if row[f"{end}_type"] == "exchange"}
+    return answer(
+        {
+            "edges": rows,
+            "exchanges": [{"name": name, "type": types.get(name)} for name in sorted(named)],
+            "complete": examined < EXAMINED_MAX and len(found) <= EDGES_MAX,
+        }
+    )
+
+
+def _add(found: dict[RoutingEdge, Row], edge: RoutingEdge, key: str) -> None:
+    """Count a binding with the others between the same two."""
+    row = found.setdefault(edge, {**edge._asdict(), "bindings": 0, "routing_keys": []})
+    row["bindings"] += 1
+    if len(row["routing_keys"]) < KEYS_MAX:
+        row["routing_keys"].append(key)
+
+
+def _edges(virtual_host: Vhost) -> Iterator[tuple[RoutingEdge, str]]:
+    """Every edge with its key; not the bindings to the default exchange, which every queue has."""
+    for binding in virtual_host.bindings():
+        ends = (binding.destination.name, binding.destination_type)
+        yield RoutingEdge(binding.source, "exchange", *ends, "binding"), binding.key.encode("utf-8", "replace").decode()
+    for exchange in virtual_host.exchanges.values():
+        if exchange.alternate is not None:
+            yield RoutingEdge(exchange.name, "exchange", exchange.alternate, "exchange", "alternate"), ""
+    for each in dead_letter_routes(virtual_host):
+        yield RoutingEdge(each.source.name, "queue", each.destination.name, each.destination_type, "dead letters"), ""

@@ -13,11 +13,10 @@ from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.http.router import Answer, Router
 from leveret.protocols.http.server import Handler
-from leveret.protocols.management.call import ManagementCall
+from leveret.protocols.management.call import ManagementCall, check
 from leveret.protocols.management.context import AdminContext
 from leveret.protocols.management.refusals import reason_of, refused
 from leveret.protocols.management.routes import ROUTES, Route
-from leveret.protocols.management.rules import check
 
 PREFIX = "/api"
 REFUSED = 400

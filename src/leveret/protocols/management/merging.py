@@ -18,7 +18,7 @@ from leveret.protocols.http.cluster import InCluster, Parts, marked
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management import alerts, dead_letters, publishes, scheduled
+from leveret.protocols.management import alerts, dead_letters, messages, scheduled
 from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.health import IN_CLUSTER, failed, ok
@@ -229,7 +229,7 @@ async def with_owner(call: ManagementCall, answer_of_shard: Answer) -> Answer:
 
 def to_shards_of_message(call: ManagementCall) -> dict[str, Request]:
     """The request to every shard that has a queue for the message."""
-    names = publishes.destinations(call)
+    names = messages.destinations(call)
     return {call.nodes.shard_id_of(call.named("vhost"), name): call.request for name in names}
 
 

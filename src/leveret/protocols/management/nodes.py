@@ -1,16 +1,24 @@
-"""Nodes: this process; others are asked for themselves."""
+"""Nodes, what they store, and the cluster that they are in."""
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Awaitable
+import platform
+import ssl
+from collections.abc import Awaitable, Sequence
+from contextlib import suppress
+from importlib.metadata import version
 
+from leveret.core.errors import BrokerClosed, JournalFailed
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management.call import ManagementCall
-from leveret.protocols.management.context import Row
+from leveret.protocols.management.context import ClusterOperations, Row
 from leveret.protocols.management.listing import listed, one
 from leveret.protocols.management.overview import churn_rates, contexts, exchange_types
-from leveret.protocols.management.refusals import Missing, answer
+from leveret.protocols.management.refusals import Missing, answer, done
+from leveret.runtime.runtime import Runtime
+from leveret.runtime.stats import journal_stats
 
 MECHANISMS = ("PLAIN", "AMQPLAIN", "EXTERNAL")
 
@@ -94,3 +102,81 @@ def check_node(call: ManagementCall) -> None:
     """Refuse another node than this one."""
     if call.named("node") != call.context.process.node:
         raise Missing()
+
+
+SUMMED = ("frames", "syncs", "segments", "log_bytes", "unwritten_bytes", "cached_bytes")
+
+
+async def look_at_storage(call: ManagementCall) -> Answer:
+    """The storage of this node."""
+    check_node(call)
+    runtimes = call.context.runtimes
+    journal = await asyncio.to_thread(_journal, runtimes)
+    return answer(
+        {"journal": journal, "streams": _streams(runtimes), "versions": versions(call.context.process.version)}
+    )
+
+
+def _journal(runtimes: Sequence[Runtime]) -> Row | None:
+    """The journal, or those of shards together, if there are any.
+
+    All queues would have to be counted to tell how many messages each sync had.
+    """
+    found = [journal_stats(each.store, each.first_batch, 0) for each in runtimes if each.store is not None]
+    if not found:
+        return None
+    sums = {name: sum(getattr(stats, name) for stats in found) for name in SUMMED}
+    problem = next((stats.archive_problem for stats in found if stats.archive_problem is not None), None)
+    return {"sync": found[0].sync, **sums, "full": any(stats.full for stats in found), "archive_problem": problem}
+
+
+def _streams(runtimes: Sequence[Runtime]) -> Row:
+    """All streams together."""
+    partitions: list[dict[str, int]] = []
+    for runtime in runtimes:
+        with suppress(BrokerClosed, JournalFailed), runtime as core:
+            streams = [queue.recorder for queue in core.queues.values() if queue.recorder is not None]
+            partitions += [figures for recorder in streams for figures in recorder.figures()]
+    return {
+        "partitions": len(partitions),
+        "segments": sum(each["segments"] for each in partitions),
+        "bytes": sum(each["size_bytes"] for each in partitions),
+    }
+
+
+def versions(product: str) -> dict[str, str]:
+    """What a report of a problem should have."""
+    return {
+        "Leveret": product,
+        "Python": platform.python_version(),
+        "uvloop": version("uvloop"),
+        "TLS": ssl.OPENSSL_VERSION,
+        "System": f"{platform.system()} {platform.release()} ({platform.machine()})",
+    }
+
+
+def cluster_of(call: ManagementCall) -> ClusterOperations:
+    """The cluster of a node; a single server has none."""
+    if call.context.cluster is None:
+        raise Missing()
+    return call.context.cluster
+
+
+async def cluster_status(call: ManagementCall) -> Answer:
+    """Who is there, and who has which shard; on a single server none."""
+    if call.context.cluster is None:
+        nothing: dict[str, list[object]] = {name: [] for name in ("members", "groups", "shards", "doubts")}
+        return answer({"cluster": None, "node": call.context.process.node, **nothing})
+    return answer(await call.context.cluster.status())
+
+
+async def drain(call: ManagementCall) -> Answer:
+    """Give the shards of this node to others, then stop it unless it is to stay."""
+    return answer(await cluster_of(call).drain(call.field("stay", bool, False)))
+
+
+async def rebalance(call: ManagementCall) -> Answer:
+    """Let shards go to the nodes that should have them; a single server has nothing to spread."""
+    if call.context.cluster is not None:
+        await call.context.cluster.rebalance()
+    return done()

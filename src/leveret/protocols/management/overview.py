@@ -1,9 +1,9 @@
-"""What the broker is, how much is in it and how fast it goes."""
+"""What a server is and has: totals, rates and features."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -12,10 +12,10 @@ from leveret.core.errors import BrokerClosed, JournalFailed
 from leveret.core.exchanges import TYPES
 from leveret.core.topology import Vhost
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import ManagementCall
+from leveret.protocols.management.call import ManagementCall, sees
 from leveret.protocols.management.context import API_VERSION, PRODUCT, AdminContext, Listening, Row
-from leveret.protocols.management.listing import one, range_of
-from leveret.protocols.management.parameters import cluster_name
+from leveret.protocols.management.listing import listed, one, range_of
+from leveret.protocols.management.policies import cluster_name
 from leveret.protocols.management.rates import (
     DEPTH_INDEXES,
     DEPTHS,
@@ -25,8 +25,7 @@ from leveret.protocols.management.rates import (
     Rates,
     message_stats,
 )
-from leveret.protocols.management.refusals import answer
-from leveret.protocols.management.rules import sees
+from leveret.protocols.management.refusals import BadRequest, answer, done
 
 HISTORY_S = int(HISTORY * SAMPLE_S)
 TOTAL_HISTORY_S = int(TOTAL_HISTORY * SAMPLE_S)
@@ -147,3 +146,47 @@ def extensions(call: ManagementCall) -> Answer:
 def auth(call: ManagementCall) -> Answer:
     """How to log in to RabbitMQ's page: by name and password."""
     return answer({"oauth_enabled": False, "enable_uaa": False, "uaa_client_id": "", "uaa_location": ""})
+
+
+FLAGS = {
+    "quorum_queue": "Queues of the type quorum",
+    "user_limits": "Limits of connections and channels for each user",
+    "virtual_host_metadata": "Description and tags of virtual hosts",
+    "direct_exchange_routing_v2": "Routes that are remembered",
+    "feature_flags_v2": "These flags",
+    "message_containers": "Messages that every protocol understands",
+}
+DEPRECATED = {
+    "classic_queue_mirroring": "Mirrored queues; use the type quorum",
+    "ram_node_type": "Nodes without a disk",
+    "queue_master_locator": "Where queues are placed",
+}
+
+
+def flag_rows() -> list[Row]:
+    """The features, all of them on."""
+    fixed = {"doc_url": "", "state": "enabled", "stability": "stable", "provided_by": "leveret"}
+    return [{"name": name, "desc": text, **fixed} for name, text in FLAGS.items()]
+
+
+def list_flags(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """The features."""
+    return listed(call, flag_rows())
+
+
+def enable(call: ManagementCall) -> Answer:
+    """Switch a feature on: it is."""
+    if call.named("name") not in FLAGS:
+        raise BadRequest(f"there is no feature flag '{call.named('name')}'")
+    return done()
+
+
+def list_deprecated(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """What is gone."""
+    fixed = {"deprecation_phase": "removed", "doc_url": "", "state": "denied", "provided_by": "leveret"}
+    return listed(call, [{"name": name, "desc": text, **fixed} for name, text in DEPRECATED.items()])
+
+
+def list_deprecated_used(call: ManagementCall) -> Answer:
+    """What of that is used: nothing."""
+    return answer([])

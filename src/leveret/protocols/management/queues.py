@@ -21,12 +21,11 @@ from leveret.core.topology import Vhost
 from leveret.protocols.http.bulk import PURGED
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management.bindings import bindings_to
-from leveret.protocols.management.call import ManagementCall
+from leveret.protocols.management.call import ManagementCall, seen
 from leveret.protocols.management.context import AdminContext, Row
 from leveret.protocols.management.listing import Fetch, Key, fetched, listed, one, range_of, reduced
 from leveret.protocols.management.rates import DEPTHS, STATS, SampleRange, counted, held_messages, message_stats
 from leveret.protocols.management.refusals import BadRequest, done
-from leveret.protocols.management.rules import seen
 from leveret.runtime.runtime import Runtime
 from leveret.security.authorisation import Role
 

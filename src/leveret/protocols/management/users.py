@@ -1,4 +1,4 @@
-"""Users: names, tags, limits, and passwords as hashes."""
+"""Users, with their permissions and limits, and the limits of virtual hosts. Passwords are kept as hashes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 from leveret.core.broker import Broker
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import ManagementCall
+from leveret.protocols.management.call import ManagementCall, sees, spelled
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.listing import listed, one
-from leveret.protocols.management.refusals import BadRequest, Missing, answer, done
+from leveret.protocols.management.refusals import BadRequest, Missing, answer, done, invalid, pairs, term
 from leveret.security import passwords
-from leveret.security.users import User
+from leveret.security.users import UNLIMITED, User
 
 SALT_BYTES = 4
 USERS_MAX = 1_000  # that one request deletes
@@ -128,3 +128,236 @@ def _hashed(password: str) -> Answer:
     if len(secret) > passwords.PASSWORD_BYTES_MAX:
         raise BadRequest(f"the password has {len(secret)} bytes, the limit is {passwords.PASSWORD_BYTES_MAX}")
     return answer({"ok": b64encode(salt + sha256(salt + secret).digest()).decode()})
+
+
+TOPICS = "topic-permissions"
+
+
+def permission_rows(call: ManagementCall, kind: str = "permissions", **only: str) -> list[Row]:
+    """Permissions, or those on keys: of all users or of one, everywhere or in one virtual host."""
+    return sorted(call.run(f"{kind}.list", **only), key=lambda row: (row["vhost"], row["user"]))
+
+
+def list_permissions(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """Of all users."""
+    return listed(call, permission_rows(call))
+
+
+def list_user_permissions(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """Those of a user."""
+    return listed(call, permission_rows(call, user=find(call).name))
+
+
+def list_vhost_permissions(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """Those in a virtual host."""
+    with call.context.async_broker.runtime as core:
+        vhost = call.virtual_host(core).name
+    return listed(call, permission_rows(call, vhost=vhost))
+
+
+def look_at_permission(call: ManagementCall) -> Answer:
+    """Those of one user in one virtual host."""
+    found = permission_rows(call, user=call.named("user"), vhost=call.named("vhost"))
+    if not found:
+        raise Missing()
+    return one(call, found[0])
+
+
+def put_permission(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """What a user may do in a virtual host."""
+    patterns = _patterns(call, "configure", "write", "read")
+
+    def keep(core: Broker) -> Answer:
+        user, vhost = _owner(call, core)
+        known = call.context.access.permissions.may_enter(user, vhost)
+        call.run("permissions.set", user=user, vhost=vhost, **patterns)
+        return done(204 if known else 201)
+
+    return call.change(keep)
+
+
+def delete_permission(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """A user may not enter a virtual host any more."""
+
+    def found(core: Broker) -> Row:
+        if not permission_rows(call, user=call.named("user"), vhost=call.named("vhost")):
+            raise Missing()
+        return {"user": call.named("user"), "vhost": call.named("vhost")}
+
+    return call.changed("permissions.clear", found)
+
+
+def _patterns(call: ManagementCall, *names: str) -> dict[str, str]:
+    """Fields that are all needed."""
+    call.need(*names)
+    return {name: call.field(name, str) for name in names}
+
+
+def _owner(call: ManagementCall, core: Broker) -> tuple[str, str]:
+    """User and virtual host, if there are such."""
+    user, vhost = call.named("user"), call.named("vhost")
+    if user not in call.context.access.users or vhost not in core.topology.vhosts:
+        raise BadRequest("vhost_or_user_not_found")
+    return user, vhost
+
+
+# Keys
+
+
+def list_all_topics(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """Of all users, on keys."""
+    return listed(call, permission_rows(call, TOPICS))
+
+
+def list_user_topics(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """Those of a user."""
+    return listed(call, permission_rows(call, TOPICS, user=find(call).name))
+
+
+def list_vhost_topics(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """Those in a virtual host."""
+    with call.context.async_broker.runtime as core:
+        vhost = call.virtual_host(core).name
+    return listed(call, permission_rows(call, TOPICS, vhost=vhost))
+
+
+def look_at_topics(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """Those of one user in one virtual host, on one exchange or on all."""
+    found = _topics(call)
+    if not found:
+        raise Missing()
+    return listed(call, found)
+
+
+def _topics(call: ManagementCall) -> list[Row]:
+    exchange = call.request.parameters.get("exchange")
+    found = permission_rows(call, TOPICS, user=call.named("user"), vhost=call.named("vhost"))
+    return [row for row in found if exchange in (None, row["exchange"])]
+
+
+def put_topic(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """Which keys of an exchange a user may publish with and bind."""
+    patterns = _patterns(call, "exchange", "write", "read")
+
+    def keep(core: Broker) -> Answer:
+        user, vhost = _owner(call, core)
+        known = bool(permission_rows(call, TOPICS, user=user, vhost=vhost))
+        call.run("topic-permissions.set", user=user, vhost=vhost, **patterns)
+        return done(204 if known else 201)
+
+    return call.change(keep)
+
+
+def delete_topics(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """A user may use every key again, of one exchange or of all."""
+
+    def found(core: Broker) -> Row:
+        if not _topics(call):
+            raise Missing()
+        return {name: call.request.parameters.get(name) for name in ("user", "vhost", "exchange")}
+
+    return call.changed("topic-permissions.clear", found)
+
+
+OF_VHOST = ("max-connections", "max-queues")
+OF_USER = ("max-connections", "max-channels")
+
+
+def _wrong(limits: Row, known: tuple[str, ...], where: str) -> str | None:
+    """What is wrong with limits, in RabbitMQ's words."""
+    unknown = {name: value for name, value in limits.items() if name not in known}
+    if unknown:
+        return f"Unrecognised terms {pairs(unknown)} in {where}"
+    for name, value in limits.items():
+        if not isinstance(value, int) or isinstance(value, bool):
+            return f"{name} should be a number, actually was {term(value)}"
+    return None
+
+
+def check_vhost(limits: Row) -> None:
+    """Refuse limits of a virtual host that do not exist or are no numbers."""
+    wrong = _wrong(limits, OF_VHOST, "limits")
+    if wrong is not None:
+        raise invalid(wrong)
+
+
+def _given(call: ManagementCall) -> Row:
+    """The limit that the path names, with its value."""
+    call.need("value")
+    return {call.named("limit"): spelled(call.body["value"], int)}
+
+
+# Virtual hosts
+
+
+def list_limits_of_vhosts(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """Those of the virtual hosts that the user sees."""
+    with call.context.async_broker.runtime as core:
+        names = [name for name in sorted(core.topology.vhosts) if sees(call, name)]
+    found = [_of_vhost(call, name) for name in names]
+    return listed(call, [row for row in found if row["value"]])
+
+
+def list_limits_of_vhost(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """Those of one."""
+    with call.context.async_broker.runtime as core:
+        found = _of_vhost(call, call.virtual_host(core).name)
+    return listed(call, [found] if found["value"] else [])
+
+
+def _of_vhost(call: ManagementCall, name: str) -> Row:
+    return {"vhost": name, "value": call.context.access.vhost_limits(name).values()}
+
+
+def put_vhost_limit(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """Set a limit; -1 is none."""
+    given = _given(call)
+    check_vhost(given)
+    return _change_vhost(call, given)
+
+
+def delete_vhost_limit(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """Remove a limit."""
+    removed = {call.named("limit"): UNLIMITED}
+    check_vhost(removed)
+    return _change_vhost(call, removed)
+
+
+def _change_vhost(call: ManagementCall, limits: Row) -> Answer | Awaitable[Answer]:
+    return call.changed("vhosts.limits", lambda core: {"name": call.virtual_host(core).name, "limits": limits})
+
+
+# Users
+
+
+def list_limits_of_users(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """Those of every user who has some."""
+    found = [_of_user(user) for user in call.context.access.users]
+    return listed(call, [row for row in found if row["value"]])
+
+
+def list_limits_of_user(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """Those of one."""
+    found = _of_user(find(call))
+    return listed(call, [found] if found["value"] else [])
+
+
+def _of_user(user: User) -> Row:
+    return {"user": user.name, "value": user.to_dict()["limits"]}
+
+
+def put_user_limit(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """Set a limit; -1 is none."""
+    return _change_user(call, _given(call))
+
+
+def delete_user_limit(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """Remove a limit."""
+    return _change_user(call, {call.named("limit"): UNLIMITED})
+
+
+def _change_user(call: ManagementCall, limits: Row) -> Answer | Awaitable[Answer]:
+    wrong = _wrong(limits, OF_USER, "user-limits")
+    if wrong is not None:
+        raise BadRequest(wrong)
+    return call.changed("users.limits", lambda core: {"name": find(call).name, "limits": limits})

@@ -8,12 +8,11 @@ from leveret.core.broker import Broker
 from leveret.core.topology import Vhost
 from leveret.operations.vhosts import UNDEFINED
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import ManagementCall
+from leveret.protocols.management.call import ManagementCall, seen
 from leveret.protocols.management.context import AdminContext, Row
 from leveret.protocols.management.listing import listed, one
 from leveret.protocols.management.rates import DEPTH_INDEXES, DEPTHS, message_stats
 from leveret.protocols.management.refusals import BadRequest, done
-from leveret.protocols.management.rules import seen
 from leveret.security.users import tag_set
 
 

@@ -18,7 +18,7 @@ from leveret.core.tally import Tally
 from leveret.observability.exposition import Labels, labels
 from leveret.observability.tracing import NO_SPANS
 from leveret.protocols.management.nodes import open_files
-from leveret.protocols.management.parameters import cluster_name
+from leveret.protocols.management.policies import cluster_name
 from leveret.runtime.stats import journal_stats
 
 if TYPE_CHECKING:
