@@ -10,12 +10,10 @@ handlers.py             what methods of clients do on a node: those about messag
 names.pyx               names of messages, in the order of their numbers
 orphaned_deliveries.py  deliveries of a failed owner that clients may still be working on
 proxied.py              a client of a proxy in a shard: a connection without a socket
-publishing.py           a publish on a node: checked and routed here, sent to the shards of its queues
 reading.py              how far a consumer of a stream has read, for when its shard has another owner
 relay.pyx               messages of a client on their way to shards and back
 sessions.py             clients of one node in shards of another: the same as in one process, with a link between
 shard_channel.py        the part of a client's channel that is in one shard: a channel there, with the same number
 shard_connection.py     what one client's connection has in one shard
 tags.pyx                delivery tags of a channel whose messages come from several shards
-transaction.py          a transaction on a node: collected here, committed by the shards
 """

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from leveret.cluster.proxy.confirms import Verdict
 from leveret.cluster.proxy.handlers import HANDLERS
-from leveret.cluster.proxy.publishing import ProxyPublish
 from leveret.cluster.proxy.relay import ProxyRoute, Relay
 from leveret.cluster.proxy.shard_channel import ShardChannel
 from leveret.core.changes import Change, RenewQueue, Tracked
 from leveret.core.errors import QueueNotFound
 from leveret.core.message import restored
 from leveret.core.names import described
+from leveret.core.properties import content as content_of
 from leveret.core.publish import route_of
 from leveret.core.queue import Queue
 from leveret.core.topology import TRACE_EXCHANGE
@@ -31,6 +31,7 @@ from leveret.protocols.amqp.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
+from leveret.protocols.amqp.publishing import Publish
 from leveret.protocols.amqp.replies import ProtocolError, Reply
 from leveret.protocols.amqp.transaction import PARTIAL
 
@@ -357,6 +358,49 @@ class ProxyChannel(Channel, Relay):
         """Wait for no answer of a shard any more."""
         for _ in range(shard_channel.abandon()):
             self.proxy.go_on(self.number)
+
+
+class ProxyPublish(Publish):
+    """A publish: checked and routed here, sent to the shards of its queues, which route it again among theirs."""
+
+    def __init__(
+        self,
+        channel: ProxyChannel,
+        exchange: str,
+        routing_key: str,
+        mandatory: bool,
+        immediate: bool,
+        wire: bytes,
+        header_len: int,
+    ) -> None:
+        if immediate:
+            raise ProtocolError(Reply.NOT_IMPLEMENTED, "immediate=true")
+        super().__init__(channel, exchange, routing_key, mandatory, wire, header_len)
+        self._proxy = channel
+
+    def send(self, number: int) -> None:
+        """Hand it to the shards of its queues; `number` is that of its confirm, 0: none."""
+        node, vhost = self._proxy.proxy.node, self._proxy.vhost
+        shard_ids = list(
+            dict.fromkeys(node.shard_id_of(vhost, queue.name) for queue in self._queues if not queue.deleted)
+        )
+        if self._sent_as_reply():
+            shard_ids = []
+        elif not shard_ids and self.mandatory:
+            self._return()
+        elif not shard_ids:
+            self._proxy.dropped += 1
+        mandatory = (
+            self.mandatory and len(shard_ids) == 1
+        )  # one of several shards must not send back what another one has
+        method = encode(BasicPublish(self.exchange, self.routing_key, mandatory, False))
+        self._proxy.forward(shard_ids, method, *self._forwarded(), number)
+
+    def _forwarded(self) -> tuple[bytes, int]:
+        """Properties and body as the shards get them: as they came, or with a name to reply to."""
+        if not self._is_changed:
+            return self.content, self._header_len
+        return content_of(self._properties, self.content[self._header_len :])
 
 
 def method_ids(method: Method) -> tuple[int, int]:
