@@ -2,6 +2,7 @@
 
 import pytest
 
+from leveret.cli.actions import ACTIONS as COMMANDS
 from leveret.operations.perform import handled
 from leveret.operations.registry import OPERATIONS
 from leveret.protocols.management.routes import ROUTES
@@ -23,4 +24,5 @@ def test_every_operation_is_one_of_a_protocol_and_every_protocol_has_known_ones(
     managed = {name for name, *_ in ROUTES.values()}
     named = {each.name for each in REST} | set(ACTIONS.values()) | set(handled()) | managed
     assert named <= OPERATIONS.keys()
+    assert COMMANDS.keys() <= set(handled())
     assert named | METHODS | ASKED_DIRECTLY >= OPERATIONS.keys()

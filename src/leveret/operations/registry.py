@@ -8,6 +8,7 @@
                 nodes    by all nodes, whose answers are merged
     audited     whether the audit log has it when it is done; what is refused is there in any case
     idempotent  whether a node may send it to another once more, when no answer came
+    handler     does it for administrators, whichever adapter asks; others are done by each protocol in its own way
 
 Names are AMQP's where AMQP has the operation. A singular noun is of clients, `queue.declare`; a plural one of
 administrators, `queues.list`. An operation that is not in the table is refused: a new one is open to no user by
