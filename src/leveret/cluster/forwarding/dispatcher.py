@@ -83,12 +83,11 @@ class OperationDispatcher:
     def _in_shard(self, task: Task) -> Answer | Awaitable[Answer]:
         if task.shard_id is None:
             return task.run()
-        after, finish = task.extra.after, task.extra.finish
-        change = None if after is None else after(task.call)
-        answer = self.ask(task.shard_id, task.request, task.resend or task.operation.idempotent)
-        if change is None and finish is None:
-            return answer
-        return self._complete(task, answer, change)
+        resend, extra = task.resend or task.operation.idempotent, task.extra
+        if extra is PLAIN:
+            return self.node.forwarder.ask(task.shard_id, self._edge, task.request, resend)
+        change = None if extra.after is None else extra.after(task.call)
+        return self._complete(task, self.ask(task.shard_id, task.request, resend), change)
 
     async def _complete(
         self, task: Task, answer: Answer | Awaitable[Answer], change: Callable[[Any], Any] | None

@@ -34,22 +34,23 @@ class NodeApi(RestApi):
     ) -> None:
         """`async_broker` is that of the catalog replica. Other nodes ask this one for its audit log."""
         super().__init__(async_broker, access, audit, None, idempotency)
+        self._node = node
         self._dispatcher = OperationDispatcher(node, EDGE)
         node.edges[EDGE] = Api(Router(RestApi(async_broker, access, audit, None, None).routes()), problem)
 
     def do(self, operation: RestOperation, call: RestCall) -> Answer | Awaitable[Answer]:
         """Run an operation where its scope says."""
-        registered, call.cluster = operation.registered, self._dispatcher
-        queue, shard_id = call.names.get("queue"), None
+        registered, call.cluster, request = operation.registered, self._dispatcher, call.request
+        queue, shard_id = request.parameters.get("queue") or request.parameters.get("stream"), None
         if registered.scope == "shard":  # which reads the body
-            run = partial(super().do, operation, call)
+            run = partial(RestApi.do, self, operation, call)
             shard_id = self._shard_id(call, queue)
         else:
             self.read(operation, call)
             run, queue = partial(operation.run, call), queue or call.body.get("destination")
-        resend = KEY_HEADER in call.request.headers and "Idempotency-Key" in operation.headers
+        resend = KEY_HEADER in request.headers and "Idempotency-Key" in operation.headers
         return self._dispatcher.run(
-            Task(registered, call, call.request, run, operation.cluster, call.vhost, queue, shard_id, None, resend)
+            Task(registered, call, request, run, operation.cluster, call.vhost, queue, shard_id, None, resend)
         )
 
     def _shard_id(self, call: RestCall, queue: str | None) -> str | None:
@@ -59,4 +60,4 @@ class NodeApi(RestApi):
             return shard_ids[stable_hash("sink", *sink_of(call)) % len(shard_ids)]
         vhost = call.async_broker.runtime.core.topology.vhosts.get(call.vhost)
         found = None if vhost is None else vhost.queues.get(queue)
-        return None if found is None or found.owner is not None else self._dispatcher.shard_id_of(call.vhost, queue)
+        return None if found is None or found.owner is not None else self._node.shard_id_of(call.vhost, queue)

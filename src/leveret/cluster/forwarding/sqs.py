@@ -58,11 +58,11 @@ class NodeService(Service):
     def perform(self, call: SqsCall) -> Answer:
         """Run an action where the scope of its operation says."""
         operation, request = ROWS[call.action], call.request
-        run: Callable[[], Answer] = partial(super().perform, call)
+        run: Callable[[], Answer] = partial(Service.perform, self, call)
         queue, shard_id, vhost = None, None, call.account.settings.vhost
         if operation.scope == "shard":
             named = _queue_of(call)
-            shard_id = None if named is None else self._dispatcher.shard_id_of(vhost, named)
+            shard_id = None if named is None else self._node.shard_id_of(vhost, named)
             if call.action in SENDING:
                 check_alarm(call)
             request.identity = None if call.caller.user is None else Identity(call.caller.user)

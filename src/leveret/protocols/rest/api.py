@@ -139,7 +139,7 @@ class RestApi:
     def allow(self, operation: RestOperation, call: RestCall) -> None:
         """Refuse what the user may not do."""
         names = call.names
-        asked = (call.identity, operation.name, call.vhost, *names.values())
+        asked = (call.identity, operation.registered.name, call.vhost, *names.values())
         if self._decisions.has(asked, self._access.generation):
             return
         if operation.registered.rule.roles <= names.keys():

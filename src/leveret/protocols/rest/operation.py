@@ -68,8 +68,8 @@ class RestOperation(NamedTuple):
     path: str
     summary: str
     run: Run
-    name: str
-    """Its name in the registry, operations/registry.py."""
+    registered: Operation
+    """Its row of the registry: the rights that it needs, where it runs, whether it is audited."""
     answers: Mapping[int, tuple[str, Mapping[str, Any] | None]]
     body: RecordField | None = None
     query: RecordField | None = None
@@ -84,9 +84,9 @@ class RestOperation(NamedTuple):
     """What it adds to its scope on a node of a cluster."""
 
     @property
-    def registered(self) -> Operation:
-        """Its row of the registry: the rights that it needs, where it runs, whether it is audited."""
-        return OPERATIONS[self.name]
+    def name(self) -> str:
+        """Its name in the registry."""
+        return self.registered.name
 
 
 def routes(operations: list[RestOperation]) -> Callable[..., Callable[[R], R]]:
@@ -99,7 +99,7 @@ def routes(operations: list[RestOperation]) -> Callable[..., Callable[[R], R]]:
 
         def add(run: R) -> R:
             summary = (run.__doc__ or run.__name__).partition(".")[0]
-            operations.append(RestOperation(method, path, summary, run, name, answers, **options))
+            operations.append(RestOperation(method, path, summary, run, OPERATIONS[name], answers, **options))
             return run
 
         return add
