@@ -32,7 +32,7 @@ def closed_gate() -> threading.Lock:
 
 
 def open_gate(gate: threading.Lock) -> None:
-    """Let the one who waits go on, or the next one who comes; an open gate stays open."""
+    """Let the waiting thread go on, or the next one that waits; an open gate stays open."""
     try:
         gate.release()
     except RuntimeError:

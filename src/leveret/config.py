@@ -88,7 +88,7 @@ class ServerOptions(StoreOptions):
         None,
         "host at which others reach this node; default: the first of host, or the machine's name if that is all",
     )
-    cluster_port: int = option(25_672, "port at which other nodes are heard; 0 is any free one", at_most=65_535)
+    cluster_port: int = option(25_672, "port that other nodes connect to; 0 is any free one", at_most=65_535)
     cluster_secret: str = option(
         "", "secret of 32 bytes or more that all nodes of a cluster share; not a flag", secret=True
     )

@@ -12,7 +12,7 @@ forget-settled      what clients acknowledged is not told to the next owner of a
 forget-claims       what clients hold is not told to it
 forget-offsets      a consumer of a stream begins anew there
 trust-the-post      a letter leaves the outbox when it is sent, not when it has come
-no-dedup            a letter that comes again is taken again, and answers are not waited for
+no-dedup            an outbox message that is sent again is taken again, and answers are not waited for
 no-producers        a record that its producer sends again is taken again
 stale-catalog       a node reads the definitions of the others when it starts, and never again
 answer-early        a change of definitions is answered when it is in the log, whoever knows of it

@@ -58,7 +58,7 @@ def run(given: Namespace) -> int:
                     failed += not handled(waiting[0], given)
                     waiting.popleft()
             finally:
-                # It was interrupted, or its reader has gone: others get the rest at once.
+                # It was interrupted, or the reader of its output has closed it: other consumers get the rest at once.
                 for message in waiting:
                     with suppress(LeveretError):
                         message.nack(0)

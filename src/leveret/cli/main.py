@@ -111,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # The reader of our output has gone. The interpreter must not try to write the rest at its end.
+        # The reader of our output has closed it. The interpreter must not try to write the rest at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except (LeveretError, OSError) as error:

@@ -1,4 +1,4 @@
-"""Passwords from the one who types them: hashed here, so that they go no further."""
+"""Passwords from the terminal or standard input: hashed here, so that they go no further."""
 
 import os
 import sys

@@ -48,7 +48,7 @@ def remote_server(given: Namespace) -> Iterator[Operator]:
 
 
 class RemoteServer:
-    """A server that is asked by HTTP; a change whose answer is lost is not made again by itself."""
+    """A server that is asked by HTTP; a change whose answer is lost is not repeated."""
 
     def __init__(self, broker: RemoteBroker) -> None:
         self._broker = broker

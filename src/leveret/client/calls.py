@@ -130,7 +130,7 @@ def send(path: str, message: Outgoing, key: str | None, **options: str) -> Clien
 def settle(
     verb: str, queue: str, message_id: str, receipt: str, ends: datetime | None = None, **options: Any
 ) -> ClientCall[None]:
-    """End a lease by `ack`, `nack`, `reject` or `finish`; `ends` is when it ends by itself."""
+    """End a lease by `ack`, `nack`, `reject` or `finish`; `ends` is when it expires."""
     path = path_of("queues", queue, "messages", message_id)
     body = {"receipt_handle": receipt, **given(**options)}
     if verb == "ack":

@@ -142,7 +142,7 @@ class MessageVerbs(RemotePeeked):
 
     @verb
     async def nack(self, delay: float | None = None) -> None:
-        """Give it back, to come again after `delay` seconds or the backoff of its queue."""
+        """Requeue it; it is redelivered after `delay` seconds or the backoff of its queue."""
         ends = self.visible_until
         await self._ask(calls.settle("nack", self.source.name, self.id, self.receipt, ends, delay_seconds=delay))
         self.visible_until = None

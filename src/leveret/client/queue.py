@@ -268,7 +268,7 @@ class QueueVerbs(Remote, Generic[M]):
             filter=conditions_json(conditions) or None,
         )
         wait_s = 0 if rate is None or limit is None else limit / rate
-        # Never repeated by itself, because it would count less the second time.
+        # Never repeated, because it would count less the second time.
         call = ClientCall("POST", self._path("redrive"), row_of, body, wait_s=wait_s, again=False)
         return RedriveResult(**await self._ask(call))
 

@@ -55,7 +55,7 @@ class RetryAttempts:
         self._lost = False
 
     def lost(self, call: ClientCall[T], sent: bool, error: Unreachable) -> float:
-        """The connection was lost: how long to wait before the next attempt. `sent`: the server may have heard it."""
+        """The connection was lost: how long to wait before the next attempt. `sent`: the server may have it."""
         self._lost = self._lost or sent
         if (sent and not call.again) or self._left <= 0:
             raise error
@@ -96,5 +96,5 @@ def refusal_of(answer: Answer) -> LeveretError:
 
 
 def _has_time(call: ClientCall[T]) -> bool:
-    """Whether the lease that a call settles has not ended by itself."""
+    """Whether the lease that a call settles has not expired."""
     return call.ends is not None and call.ends.timestamp() * 1000 > SystemClock().now_ms()

@@ -27,7 +27,7 @@ from leveret.security.access import Access
 from leveret.security.tls import ClientTls, MutualTls
 from leveret.storage.journal.postgres.store import Takeover
 
-LINK = "link"  # the address at which other nodes are heard
+LINK = "link"  # the address that other nodes connect to
 DRAIN_S = 10.0  # for others to take the shards of a node that leaves
 
 
@@ -75,7 +75,7 @@ class OwnershipView:
         return owner.node if owner is not None and owner.epoch else None
 
     def address_of(self, node: str) -> tuple[str, int] | None:
-        """Where a node is heard."""
+        """Where other nodes reach a node."""
         member = None if self.membership is None else self.membership.members.get(node)
         return None if member is None else host_and_port(member.addresses.get(LINK, ""))
 

@@ -24,7 +24,7 @@ def claim(
     Queue queue not None, uint64_t seq, uint64_t enqueued_ms, uint64_t group, uint32_t deliveries, uint8_t priority,
     Held kept=None,
 ) -> Held | None:
-    """Lease a message to the one who was given it; `kept`: it is leased already, for the client that claims it.
+    """Lease a message to its consumer; `kept`: it is leased already, for the client that claims it.
 
     None when it is gone, or another client's. It is no further delivery, but one that the journal may not know of yet.
     """
@@ -73,7 +73,7 @@ def hold_delivered(Queue queue not None, uint32_t count_max) -> list[Held]:
 
 
 def give_up(Held held not None, uint64_t lease) -> None:
-    """Let a message wait again that no client has claimed, unless its lease has ended by itself."""
+    """Let a message wait again that no client has claimed, unless its lease has expired."""
     cdef Queue queue = <Queue>held.queue
     if not queue.deleted and queue.has_held(held.entry.seq) and held.lease == lease:
         queue.give_back(held, REQUEUED, 0)

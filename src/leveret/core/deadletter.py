@@ -94,7 +94,7 @@ def received_before(headers: dict[str, Any]) -> int:
 
 
 def forms_cycle(properties: Properties, target_queue: str) -> bool:
-    """Whether a dead-lettered message came from this queue by itself, without a consumer rejecting it since."""
+    """Whether a dead-lettered message came from this queue without a consumer rejecting it since."""
     for death in deaths_of(properties):
         if death["reason"] == "rejected":
             return False

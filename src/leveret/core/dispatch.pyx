@@ -73,7 +73,7 @@ def unsubscribe(Queue queue not None, Consumer consumer not None) -> None:
 
 
 def requeue(Queue queue not None, Consumer consumer not None) -> None:
-    """Give back everything that a consumer holds: it has gone."""
+    """Requeue everything that a consumer holds: it was cancelled."""
     for held in [each for each in (queue.held or {}).values() if each.consumer is consumer and each.state == LEASED]:
         queue.give_back(<Held>held, REQUEUED, 0)
 

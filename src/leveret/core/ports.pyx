@@ -54,7 +54,7 @@ cdef class Journal:
         return self.uncache(entry.seq)
 
     cdef int uncache(self, uint64_t seq) except -1:
-        """Drop a cached message when its last queue place has gone."""
+        """Drop a cached message when no queue has it any more."""
         cdef object message = self.bodies.get(seq)
         if message is not None:
             (<Message>message).references -= 1

@@ -57,7 +57,7 @@ class MemberVerbs(Closable, ABC, Generic[R]):
     async def poll(self, max_records: int = READ_RECORDS, *, wait: float = 0) -> list[R]:
         """The next records of its partitions; when there are none yet, wait up to `wait` seconds.
 
-        When the group has changed, what was not committed comes again, here or at another member.
+        When the group has changed, records that were not committed are read again, here or by another member.
         """
         return [self._give(record) for record in await self._fetch(max_records, wait)]
 
@@ -95,7 +95,7 @@ class MemberVerbs(Closable, ABC, Generic[R]):
 
     @abstractmethod
     async def _join(self) -> None:
-        """Learn what to read, and begin where the group is; what was not committed comes again."""
+        """Learn what to read, and begin where the group is; records that were not committed are read again."""
 
     @abstractmethod
     async def _commit(self) -> None:

@@ -2,7 +2,7 @@
 
     returns         acknowledged
     raises Reject   a dead letter
-    raises          given back, to come again after the backoff of its queue
+    raises          requeued, and redelivered after the backoff of its queue
 
 While the function runs the lease is extended at half of the visibility timeout, however long it takes.
 """
@@ -198,4 +198,4 @@ class Worker:
         except InvalidReceipt as error:
             _log.debug("message %s was settled before its handler ended: %s", message.id, error)
         except Unreachable as error:
-            _log.warning("message %s was handled and may come again: %s", message.id, error)
+            _log.warning("message %s was handled and may be redelivered: %s", message.id, error)

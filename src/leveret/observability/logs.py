@@ -46,7 +46,7 @@ class Log:
         self._logger = logging.getLogger(f"{ROOT}.{part}")
 
     def debug(self, event: str, **fields: object) -> None:
-        """What only the one who searches for a fault wants to know."""
+        """What helps only to search for a fault."""
         self._log(logging.DEBUG, event, fields)
 
     def info(self, event: str, **fields: object) -> None:

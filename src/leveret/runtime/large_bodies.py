@@ -51,7 +51,7 @@ class LargeBodies:
                 live = core.restorer.count_blobs()
                 self._blobs.sweep(names, live, store.confirm_owner)
         except BlobStoreFailed as error:
-            # Small messages need no blob store. Orphans are found by the next one who opens this.
+            # Small messages need no blob store. The next process that opens this finds orphans.
             LOG.warning("large bodies not swept", reason=error)
             if live is None:
                 core.restorer.count_blobs()

@@ -150,7 +150,7 @@ cdef class Message(Peeked):
         self.source.settle(self, "ack")
 
     def nack(self, delay: float | None = None) -> None:
-        """Give it back, to come again after `delay` seconds or the backoff of its queue."""
+        """Requeue it; it is redelivered after `delay` seconds or the backoff of its queue."""
         self.source.settle(self, "nack", delay)
 
     def extend(self, seconds: float) -> None:

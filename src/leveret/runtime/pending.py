@@ -1,4 +1,4 @@
-"""An answer that waits for the disk: what a future is to one who waits, at a fraction of its price.
+"""An answer that waits for the disk: a future at a fraction of its price.
 
 A future tells each of its listeners by a call of the loop, with a context of its own. The answers that wait for one
 frame of the journal are many, and one call tells them all.

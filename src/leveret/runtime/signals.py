@@ -61,7 +61,7 @@ class WorkerSignals:
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def _handle(self, number: int, commit_batch: FrameType | None) -> None:
-        """Stop all workers, and tell the next one who wants to know. Takes no lock."""
+        """Stop all workers, and wake the thread that waits for the stop. Takes no lock."""
         previous = self._previous.get(number)
         self._received = number
         working = list(self._working)

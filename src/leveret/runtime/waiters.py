@@ -115,7 +115,7 @@ class Waiters:
             self._close(queue)
 
     def wake_all(self, queues: Iterable[int] | None = None) -> None:
-        """Wake all waiters, or those of some queues: what they waited for has gone."""
+        """Wake all waiters, or those of some queues: their queue was deleted."""
         for number in list(self._lines if queues is None else queues):
             for waiter in self._lines.pop(number, ()):
                 self._woken.add(waiter)

@@ -122,7 +122,7 @@ class ControlServer:
         task.add_done_callback(self._tasks.discard)
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, others: int) -> None:
-        """Answer until the other side has no more to ask, has gone, or is too slow."""
+        """Answer until the other side has no more to ask, disconnects, or is too slow."""
         try:
             with suppress(OSError):
                 if others >= CONNECTIONS_MAX:

@@ -369,7 +369,7 @@ class Supervisor:
     def alive(self) -> None:
         """The loop still turns."""
         if self.watchdog_s:
-            self._tell("WATCHDOG=1", 0.0)  # it comes again: the loop need not wait
+            self._tell("WATCHDOG=1", 0.0)  # there is a next one: the loop need not wait
 
     def stopping(self) -> None:
         """Clients are being sent away."""

@@ -79,7 +79,7 @@ def _check(table: PostgresTable, shard: int, newest: int, journal: ArchivedJourn
 
 
 def _fetch(table: PostgresTable, segment: int, path: str) -> bool:
-    """Write a segment into a file; False: it has gone meanwhile."""
+    """Write a segment into a file; False when the broker has removed it."""
 
     def write() -> bool:
         offset = FIRST_START

@@ -121,7 +121,7 @@ def _started(
 
 
 def _await(query: StreamingQuery, own: RemoteQueue, pace: Pace, told: Told) -> None:
-    """Wait until everything is published; a query that keeps to a rate does not end by itself."""
+    """Wait until everything is published; a query that keeps to a rate does not end on its own."""
     whole = _held(own)
     try:
         while not query.awaitTermination(LOOK_S):

@@ -25,7 +25,7 @@ EXPIRY = 1.25  # leases
 
 
 class CatalogReader(NamedTuple):
-    """One who answers by a copy: a process of a node."""
+    """A process of a node, which answers by a replica."""
 
     name: str
     version: int

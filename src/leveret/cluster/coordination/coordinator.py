@@ -180,7 +180,7 @@ class Coordinator:
                 await asyncio.sleep(PAUSE_S)
 
     async def _renew(self) -> None:
-        """Renew the lease; a lost one is replaced as soon as the key that went with it has gone."""
+        """Renew the lease; a lost one is replaced as soon as etcd has removed the key of the old one."""
         asked_ms, lease = self.now_ms(), self.ownership.lease
         if lease and await self._etcd.keep_alive(lease):
             self._renewed(lease, asked_ms)

@@ -21,7 +21,7 @@ PORT = 2379
 
 
 class GatewayLost(Unreachable):
-    """No answer; `sent` says whether the request may have been heard."""
+    """No answer; `sent` says whether the request may have arrived."""
 
     def __init__(self, reason: str, sent: bool) -> None:
         super().__init__(reason)
@@ -146,7 +146,7 @@ class Gateway:
         self._idle: list[GatewayConnection] = []
 
     async def ask(self, path: str, request: dict[str, Any], token: str = "", *, again: bool = False) -> GatewayAnswer:
-        """The answer of any endpoint; `again`: the request may be heard twice, so that a lost answer costs nothing."""
+        """The answer of any endpoint; `again`: the request may be sent twice, so that a lost answer costs nothing."""
         for left in reversed(range(len(self._endpoints))):
             endpoint = self._endpoints[0]
             try:

@@ -161,7 +161,7 @@ class Forwarder:
         name, shard_id, node = str(head["edge"]), head.get("shard"), self._node
         if int(head.get("catalog", 0)) > node.catalog.version:
             node.catalog.hint(int(head["catalog"]))
-            raise Unreachable(f"node '{node.name}' has not heard of a definition yet")
+            raise Unreachable(f"node '{node.name}' does not know a definition yet")
         shard = None if shard_id is None else node.shards.get(str(shard_id))
         if shard_id is not None and (shard is None or not shard.is_proven()):
             raise Unreachable(f"shard {shard_id} is not on node '{node.name}', or it is unknown where it is")

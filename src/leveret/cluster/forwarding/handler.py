@@ -63,7 +63,7 @@ class ForwardedHandler:
         self._resumed.clear() if paused else self._resumed.set()
 
     def ended(self, reason: str) -> None:
-        """Cancel the work: the client has gone, or its node."""
+        """Cancel the work: the client or its node has disconnected."""
         self._over = True
         if self._work is not None:
             self._work.cancel()
@@ -103,7 +103,7 @@ class ForwardedHandler:
         """The work on a request is done."""
         if self._over:
             if not work.cancelled():
-                work.exception()  # the caller has gone
+                work.exception()  # the caller has disconnected
             return
         error = None if work.cancelled() else work.exception()
         if work.cancelled():

@@ -82,7 +82,7 @@ class ProxyChannel(Channel, Relay):
         return any(each.sent and not each.shard_connection.hears for each in self.shard_channels.values())
 
     def ask(self, shard_channel: ShardChannel, method: Method, then: Callable[[Any], None]) -> None:
-        """Ask a shard, and go on with its answer; the channel is not heard until then."""
+        """Ask a shard, and go on with its answer; frames of the channel wait until then."""
         shard_channel.ask(method, self.awaited(then))
 
     def awaited(self, then: Callable[[Any], None]) -> Callable[[Method], None]:
@@ -96,7 +96,7 @@ class ProxyChannel(Channel, Relay):
         self._tell_late()
 
     def change(self, change: Change[T], then: Callable[[T], None]) -> None:
-        """Change a definition on every node; the channel is not heard until that is done."""
+        """Change a definition on every node; frames of the channel wait until that is done."""
         self.proxy.wait(self.number)
         node = self.proxy.node
         tracked = Tracked(change)
@@ -141,7 +141,7 @@ class ProxyChannel(Channel, Relay):
         self.ask(self.shard_channel(queue.name), QueueDeclare(queue.name, passive=True), counted)
 
     def _renew(self, method: QueueDeclare, queue: Queue) -> None:
-        """A shard has just deleted a queue by itself: who declares it does not have to wait until that is decided."""
+        """A shard has just auto-deleted a queue: a declare of it does not wait until that is decided."""
 
         def missing() -> None:
             found = QueueNotFound(f"no {described('queue', queue.name, self.vhost)}")

@@ -7,7 +7,7 @@ So a client keeps what it holds when the shard changes its owner. These are meth
     SETTLE    u8 how, queue, records          proxy:and has settled these, of which that owner may not know
     MARK      u64 number, u8 urgent           proxy:it wants to know when all before this is durable; 1: soon
     DURABLE   u64 number                      shard: all before that mark is
-    VERSION   u64 version                     proxy:what follows is for one who knows this version of the catalog
+    VERSION   u64 version                     proxy:what follows is for a node that knows this version of the catalog
     IDENTITY  JSON                            proxy:the token of its client was renewed, and allows this from now on
 
 Queue and consumer tag are short strings; the record of a delivery is drawn in protocols/amqp/unacked.pyx. CLAIM is for

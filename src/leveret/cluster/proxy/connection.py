@@ -61,7 +61,7 @@ class ProxyNode(Protocol):
         """Whether clients may be served by them: no other node has changed them without this one's knowing."""
 
     def hold(self, connection: ProxyConnection) -> None:
-        """Let a client be heard again (`ProxyConnection.trust`) as soon as they may be."""
+        """Read from clients again (`ProxyConnection.trust`) as soon as the read lease allows it."""
 
     def shard_id_of(self, vhost: str, queue: str) -> str:
         """The shard of a queue."""
@@ -145,14 +145,14 @@ class ProxyConnection(AmqpConnection):
             shard_connection.writer.release()
 
     def pause_stale(self) -> None:
-        """Definitions may be others by now: the client is not heard, and gets nothing."""
+        """The catalog replica may be stale: stop reading from the client, and stop deliveries."""
         if self.state is ConnectionState.RUNNING or self.state in HANDSHAKE:
             self.hold(Hold.DEFINITIONS)
             self._pause_shards()
             self.node.hold(self)
 
     def resume_fresh(self) -> None:
-        """They are not, or this node knows; what has come meanwhile is not heard from who may not be here any more."""
+        """They are not, or this node knows; frames of a client that may no longer be here are ignored."""
         self.check_virtual_host()
         self.let_go(Hold.DEFINITIONS)
         self._pause_shards()
@@ -218,7 +218,7 @@ class ProxyConnection(AmqpConnection):
 
     @property
     def _is_full(self) -> bool:
-        """Whether so much waits for shards that nothing more is to be heard."""
+        """Whether so much waits for shards that the client is not read any more."""
         unsent_bytes = sum(each.unsent_bytes for each in self.shard_connections.values())
         return max(unsent_bytes, self.aside_bytes) > UNHEARD_BYTES_MAX
 
@@ -251,7 +251,7 @@ class ProxyConnection(AmqpConnection):
             self.hold(Hold.SHARD)
 
     def _let_go(self) -> None:
-        """Something waits no more: a client that leaves may not have to, either, if all its channels were heard."""
+        """Something waits no more: a client that leaves need not either, if all its frames were processed."""
         if self._is_leaving and len(self._questions) == 1:
             self._is_leaving = False
             self.go_on(0)
@@ -391,7 +391,7 @@ class ProxyConnection(AmqpConnection):
     def _may_leave(self) -> bool:
         """Whether no channel waits, shards have all, and what they were told is durable, or has had time to be.
 
-        What a shard was sent it may not have heard yet: a client that leaves would take it along.
+        A shard may not have processed what it was sent: a client that leaves would take it along.
         """
         if self._questions or any(each.unsent_bytes for each in self.shard_connections.values()):
             return False

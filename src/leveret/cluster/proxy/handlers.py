@@ -170,7 +170,7 @@ def _recover(channel: ProxyChannel, requeue: bool, then: Callable[[], None]) -> 
     left = set(channel.shard_channels.values())
 
     def recovered(shard_channel: ShardChannel, _: Method) -> None:
-        channel.tags.take_back(shard_channel)  # with what was on its way when the shard heard of it
+        channel.tags.take_back(shard_channel)  # with what was on its way when the shard processed it
         left.discard(shard_channel)
         if not left:
             then()

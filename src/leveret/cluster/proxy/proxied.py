@@ -175,7 +175,7 @@ class ProxiedConnection(AmqpConnection):
     def _learnt(self, known: bool) -> None:
         """This node knows the version that it was asked for, or cannot get to know it; not under a lock."""
         if known:
-            with suppress(JournalFailed, BrokerClosed):  # the shard has gone meanwhile: its next owner is asked again
+            with suppress(JournalFailed, BrokerClosed):  # the shard has moved: its next owner is asked again
                 self.hub.finish(self, partial(self.let_go, Hold.SHARD))
         else:
             self.abort()
@@ -315,7 +315,7 @@ class ProxiedClient:
         return self._connection.names()
 
     def close(self) -> None:
-        """The client has gone."""
+        """The client has disconnected."""
         self._gone = True
         with suppress(JournalFailed, BrokerClosed):  # it has nothing to give back then
             self._hub.lost(self._connection)

@@ -28,7 +28,7 @@ from leveret.protocols.amqp.replies import ProtocolError, Reply
 
 cdef enum:
     CHANNEL_MAX = 65_535
-    UNSURE_MAX = 100_000        # the oldest ones are forgotten: if the shard loses them their messages come again
+    UNSURE_MAX = 100_000        # the oldest ones are forgotten: if the shard loses them their messages are redelivered
     PUBLISH = 0x003C0028
     DELIVER = 0x003C003C
     ACK = 0x003C0050

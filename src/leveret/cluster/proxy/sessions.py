@@ -55,7 +55,7 @@ class RemoteSession:
         self._link.pause(self._number, paused)
 
     def close(self) -> None:
-        """The client has gone."""
+        """The client has disconnected."""
         self._link.end(self._number)
 
     # From the link
@@ -105,7 +105,7 @@ class RemoteListener:
         self._proxied.pause(paused)
 
     def ended(self, reason: str) -> None:
-        """The client has gone, or its node."""
+        """The client or its node has disconnected."""
         self._shard.proxied_clients.discard(self)
         if reason == DOWN:
             self._proxied.cut_off()

@@ -58,7 +58,7 @@ class OwnerSession(Protocol):
         """Whether the client takes no more for now."""
 
     def close(self) -> None:
-        """The client has gone."""
+        """The client has disconnected."""
 
 
 class LocalSession(OwnerSession, Protocol):
@@ -386,7 +386,7 @@ class ShardConnection(ShardConnectionBase):
             self._session.pause(paused)
 
     def end(self) -> None:
-        """The client has gone."""
+        """The client has disconnected."""
         session = self._session
         self._forget_session()
         if session is not None:

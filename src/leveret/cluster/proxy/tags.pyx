@@ -56,7 +56,7 @@ cdef class Tags:
                     Py_INCREF(<object>name.queue)
 
     def lost(self, shard_channel) -> None:
-        """A shard has lost its owner: what its next one cannot find again comes again, and its tag is forgotten."""
+        """A shard has lost its owner: what its next one cannot find is redelivered, and its tag is forgotten."""
         cdef Py_ssize_t i
         for i in range(self.first, self.end):
             if self.slots[i].shard_channel == <PyObject*>shard_channel and self.slots[i].name.queue == NULL:

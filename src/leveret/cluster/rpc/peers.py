@@ -43,7 +43,7 @@ class Peers:
     """Those of one node."""
 
     def __init__(self, name: str, owners: Owners, link: Callable[[str | None], PeerLink]) -> None:
-        """`link` makes one end of a link: of the one who calls a node of that name, or of one who is called."""
+        """`link` makes one end of a link: of the caller of a node of that name, or of the node that is called."""
         self.links: dict[str, PeerLink] = {}
         self.tls: MutualTls | None = None
         """What links are encrypted with; None: they are not, and lead to this machine only."""

@@ -116,7 +116,7 @@ class GroupOperations:
     # Groups as they are shown
 
     def known(self) -> dict[str, str]:
-        """The groups that this node has heard of."""
+        """The groups that this node knows."""
         return {str(number): shown(group.url) for number, group in self._moving.known.items()}
 
     # What other nodes ask for

@@ -49,7 +49,7 @@ class Moving:
         """`open_in` opens a shard of the database at a URL, at an epoch."""
         self.groups = groups
         self.known: dict[int, ShardGroup] = {}
-        """The groups that this node has heard of."""
+        """The groups that this node knows."""
         self.catalog_database = 0
         """The one that has the definitions."""
         self.retake: Callable[[int], None] = lambda shard: None
@@ -150,7 +150,7 @@ class Moving:
         move.closed.set()
         try:
             if not move.prepared:
-                raise Unreachable(f"shard {shard} has gone to another node meanwhile: move it again")
+                raise Unreachable(f"shard {shard} has moved to another node meanwhile: move it again")
             await asyncio.to_thread(self._switch, shard, move)
         except Exception as error:
             LOG.error("shard not moved", shard=shard, group=move.target.number, reason=error)

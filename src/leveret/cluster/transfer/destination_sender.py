@@ -266,7 +266,7 @@ class DestinationSender:
             )
 
     def _shard_id_of(self, metadata: MessageMetadata) -> str | None:
-        """The shard that an outbox message goes to; None: its queue has gone, or is in the shard of the outbox by
+        """The shard that an outbox message goes to; None: its queue was deleted, or is in the shard of the outbox by
         now.
         """
         reached = self._node.reached(metadata.vhost, metadata.exchange, metadata.keys, metadata.guide)

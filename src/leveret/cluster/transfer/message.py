@@ -78,7 +78,7 @@ class MessageMetadata:
 
 
 class OutboxMessage(NamedTuple):
-    """One outbox message; its receivers know it by its name when it comes again."""
+    """One outbox message; its receivers know it by its name when it is sent again."""
 
     name: str
     metadata: MessageMetadata

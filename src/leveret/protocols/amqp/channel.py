@@ -238,12 +238,12 @@ class Channel(ChannelTraffic):
             publish.send(self.published if self.confirming else 0)
 
     def _store(self, publish: Publish) -> None:
-        """Put a large body away before its message is published; nothing else is heard meanwhile."""
+        """Store a large body before its message is published; no other frame of the channel is processed meanwhile."""
         self.published -= self.confirming
         self._put_away(publish)
 
     def _put_away(self, publish: Publish) -> None:
-        """Store the body of a message, unless its publisher has gone meanwhile."""
+        """Store the body of a message, unless its publisher has disconnected."""
         if self.deaf:
             return
         self.connection.hold(Hold.BODY)
@@ -385,7 +385,7 @@ class Channel(ChannelTraffic):
     # Ending
 
     def fail(self, refused: ProtocolError, class_id: int, method_id: int) -> None:
-        """Close the channel with an error; nothing is heard but the answer to that."""
+        """Close the channel with an error; every frame but the answer to that is ignored."""
         if self.deaf:
             return
         self.release()

@@ -96,7 +96,7 @@ class AmqpConnection(FrameSession):
         self.heartbeat_ms = 0
         self.since_ms = hub.core.now_ms
         self.received_ms = self.sent_ms = self.since_ms
-        self.silent_since_ms: int | None = None  # when it was heard last, if it should have been heard since
+        self.silent_since_ms: int | None = None  # when it sent something last, if it should have sent something since
         self.received_bytes = self.received_count = self.sent_bytes = self.sent_count = 0
         self.local: tuple[str, int] = ("", 0)
         """Which of our addresses the client has come to."""
@@ -237,7 +237,7 @@ class AmqpConnection(FrameSession):
         self.hub.runtime.dispatch()
 
     def on_output_full(self) -> None:
-        """The client has to read before it is heard again."""
+        """The server reads on from the client when that has read."""
         self.hold(Hold.OUTPUT)
 
     def on_publish_in_alarm(self) -> None:
@@ -260,16 +260,16 @@ class AmqpConnection(FrameSession):
         else:
             self.fail(refused, class_id, method_id)
 
-    # Not being heard for a while
+    # Connections that are not read for a while
 
     def hold(self, reason: Hold) -> None:
-        """Look at nothing that comes until the reason has gone."""
+        """Process nothing that comes until the reason has ended."""
         self._holds.add(reason)
         self.waiting = True
         self.outlet.note()
 
     def let_go(self, reason: Hold) -> None:
-        """A reason has gone; the hub goes on with what has come meanwhile."""
+        """A reason has ended; the hub goes on with what has come meanwhile."""
         if reason not in self._holds:
             return
         self._holds.discard(reason)
@@ -403,7 +403,7 @@ class AmqpConnection(FrameSession):
 
     @property
     def blocked(self) -> bool:
-        """Whether it is not heard because memory or disk is short."""
+        """Whether it is not read because memory or disk is short."""
         return Hold.ALARM in self._holds
 
     @property

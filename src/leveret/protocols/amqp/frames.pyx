@@ -434,11 +434,11 @@ cdef class Outlet(FrameWriter):
 
     @property
     def is_overfull(self) -> bool:
-        """Whether the client has to read before it is heard again."""
+        """Whether the client has to read before the server reads from it again."""
         return self.overfull()
 
     cdef bint overfull(self) noexcept:
-        """A client is heard while one large body is on its way: it may send one itself before it reads."""
+        """The server reads from a client while one large body is on its way: the client may send one before it reads."""
         return self.buffer.size > UNREAD_BYTES_MAX or self.larges > 1
 
     cdef bint full(self) noexcept:

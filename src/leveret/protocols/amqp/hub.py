@@ -248,7 +248,7 @@ class Hub:
         return bool(self._waiting)
 
     def answer_when_durable(self, connection: AmqpConnection, answer: Callable[[], None]) -> None:
-        """Answer when all that was done until now is on the disk; the connection is not heard until then."""
+        """Answer when all that was done until now is on the disk; the connection is not read until then."""
         answered = False
 
         def finish() -> None:
@@ -262,13 +262,13 @@ class Hub:
             connection.hold(Hold.ANSWER)
 
     def resume(self) -> None:
-        """Go on with what connections had sent while they were not heard."""
+        """Go on with what connections had sent while they were not read."""
         while self._resumed:
             connection = self._resumed.pop()
             self.run(connection, connection.drain)
 
     def resumed(self, connection: AmqpConnection) -> None:
-        """A connection can be heard again."""
+        """A connection can be read again."""
         self._resumed.append(connection)
 
     def flush(self) -> None:
@@ -343,7 +343,7 @@ class Hub:
         connection.attempt = self.decide(host, credentials.name or NO_NAME, now_ms, decide, done)
 
     def note_login(self, connection: AmqpConnection, name: str | None, login: AuthenticatedLogin) -> None:
-        """Note a login that was refused, also when the client has gone meanwhile."""
+        """Note a login that was refused, also when the client has disconnected."""
         if login.identity is None and self.audit is not None:
             self.audit.login_failed("AMQP", name, connection.peer.host, login.reason)
 

@@ -37,7 +37,7 @@ cdef class FrameSession:
         on_frame               A frame came before the connection was open, or on a channel that is not.
         on_method              A method came on an open channel.
         dispatch               Push to consumers what was published and released until now.
-        on_output_full         The client has to read before it is heard again.
+        on_output_full         The server reads on from the client when that has read.
         on_publish_in_alarm    A publish came while there is no room: it waits, and all that comes after it.
         on_error               A frame was refused.
     """
@@ -125,7 +125,7 @@ cdef class FrameSession:
             self.confirm_later(channel)
         return 1
 
-    # Channels that wait, while others are heard
+    # Channels that wait, while others go on
 
     def stall(self, uint16_t number) -> None:
         """Set aside what comes on a channel from now on."""

@@ -1,4 +1,4 @@
-"""How far a connection has come, and why it may not be heard for a while."""
+"""How far a connection has come, and why the server may not read from it for a while."""
 
 from enum import Enum
 

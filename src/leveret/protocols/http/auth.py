@@ -157,7 +157,7 @@ class Auth:
 
         def decide(now_ms: int) -> AuthenticatedLogin:
             login = authenticate(now_ms)
-            if login.identity is None:  # noted also when the client has gone meanwhile
+            if login.identity is None:  # noted also when the client has disconnected
                 self._note_failure(protocol, name, host, login)
             return login
 

@@ -156,7 +156,7 @@ def refuse_pages(request: Request, origins: frozenset[str]) -> None:
 
 
 def is_of_this_site(request: Request) -> bool:
-    """Whether no page of another site made a browser send a request: for credentials that a browser adds by itself.
+    """Whether no page of another site made a browser send a request: for credentials that browsers add themselves.
 
     Stricter than own_pages_only: it does not matter what http_origins names, since pages of other origins are to send
     tokens; reading counts as well; and a browser that does not say which page asks may not change anything.

@@ -136,7 +136,7 @@ class Sessions:
             del self._ended[next(iter(self._ended))]
 
     def identify(self, request: Request) -> Identity | None:
-        """Who asks by a session; a change must carry its token, since the browser sends the cookie by itself."""
+        """Who asks by a session; a change must carry its token, since the browser adds the cookie to every request."""
         session = self.find(request)
         if session is None:
             return None

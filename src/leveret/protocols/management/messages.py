@@ -268,7 +268,7 @@ async def _fetched(async_broker: AsyncBroker, taken: list[TakenMessage], end: En
     """The bodies; what is too much for one answer is given back, and all of it when a body cannot be had."""
     try:
         bodies = await _bodies(async_broker, taken)
-    except BaseException:  # also when the client has gone meanwhile
+    except BaseException:  # also when the client has disconnected
         async_broker.change(lambda core: _finish(core, taken, _requeue))
         raise
 

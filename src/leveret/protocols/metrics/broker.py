@@ -417,7 +417,7 @@ REDIS = (
     of_redis("reconnects_total", "Times that Redis answered again after it had been away", lambda r: r.reconnects),
     of_redis(
         "fallbacks_total",
-        "What a node decided by itself while Redis was away, by use",
+        "What a node decided alone while Redis was away, by use",
         lambda r: {labels(use=use): r.fallbacks[use] for use in USES},
     ),
 )

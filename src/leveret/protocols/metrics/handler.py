@@ -107,7 +107,7 @@ class Metrics:
 
 
 def query(request: Request) -> list[tuple[str, str]]:
-    """The fields of a query in which a name may come again."""
+    """The fields of a query in which a name may be repeated."""
     try:
         return parse_qsl(request.raw_query.decode("ascii"), errors="strict", max_num_fields=FIELDS_MAX)
     except ValueError:

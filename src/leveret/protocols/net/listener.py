@@ -47,7 +47,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 class SocketListener:
-    """Accepts by itself, not by the loop: who is one too many is to be sent away before TLS costs anything."""
+    """Accepts without the loop: a connection over the limit is closed before TLS costs anything."""
 
     def __init__(
         self,

@@ -163,7 +163,7 @@ def acknowledge(call: RestCall) -> Any:
     body=RecordField("Which delivery.", {"receipt_handle": RECEIPT, "delay_seconds": SECONDS}),
 )
 def nack(call: RestCall) -> Any:
-    """Give a message back, to come again later."""
+    """Requeue a message, to be redelivered later."""
     return _settle(call, "nack", call.body.get("delay_seconds"), Response(204))
 
 

@@ -123,7 +123,7 @@ def _concerns(statement: dict[str, Any], asked: Asked) -> bool:
 
 
 def _names(principal: Any, asked: Asked) -> bool:
-    """Whether a principal of a statement is the one who asks."""
+    """Whether a principal of a statement is the caller."""
     listed = _listed(principal.get("AWS") if isinstance(principal, dict) else principal)
     root = f"arn:aws:iam::{asked.account}:root"
     return any(each in ("*", asked.account, root, asked.user_arn) for each in listed)

@@ -7,7 +7,7 @@ in the bucket of all, so on average the rate is kept: over any time all nodes to
 
     burst + rate * time + (nodes - 1) * (burst / 20 + what came while a report was on its way)
 
-While Redis is away each node keeps the limit by itself: that is the same with nodes * burst and nodes * rate.
+While Redis is away each node keeps the limit alone: that is the same with nodes * burst and nodes * rate.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class SharedRateLimit(RateLimit):
             await self.report()
 
     async def report(self) -> None:
-        """Tell what was given out; hear what is left. What is not heard while Redis is away is not told later."""
+        """Report what was given out, and learn what is left. What happens while Redis is away is never reported."""
         reported = dict(islice(self._used.items(), REPORT_KEYS_MAX))
         for key in reported:
             del self._used[key]

@@ -175,7 +175,7 @@ class Redis:
             return None
 
     def run_soon(self, use: Use, script: str, *call: *Call) -> None:
-        """The same, for one who does not wait for the answer."""
+        """The same, for a caller that does not wait for the answer."""
         if self.up:
             asyncio.run_coroutine_threadsafe(self.run(use, script, *call), self._loop)
 

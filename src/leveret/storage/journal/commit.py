@@ -10,7 +10,7 @@ What no caller waits for does not make a commit batch of its own: it goes with t
     commit.wait(seq)            # or commit.notify(seq, callback), after commit.kick() under the lock
 
 Of several who wait at the same time, the first writes for all of them, and the writer thread takes over what came
-meanwhile: one who is alone is spared two changes of threads.
+meanwhile: a single sender is spared two changes of threads.
 
 After a failed write or sync nothing more is written, every waiter gets JournalFailed, and `on_failure` is called once.
 """
@@ -349,7 +349,7 @@ class ThreadedCommit(Commit):
         super().wait(seq)
 
     def _lead(self, seq: int) -> bool:
-        """Ask for a commit batch; become the one who writes, if there is none."""
+        """Ask for a commit batch; write it in this thread if no other one writes."""
         with self._lock:
             self._wanted = max(self._wanted, seq)
             if self._busy or self._stopping or self.failed is not None:

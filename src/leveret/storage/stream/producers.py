@@ -41,14 +41,14 @@ class Producers:
         return True
 
     def note(self, name: bytes, sequence: int, now_ms: int) -> None:
-        """Remember a record as the last of its producer; one who was silent for longest may be forgotten."""
+        """Remember a record as the last of its producer; the producer that was silent for longest may be forgotten."""
         self._last[name] = (sequence, now_ms)
         self._last.move_to_end(name)
         if len(self._last) > PRODUCERS_MAX:
             self._last.popitem(last=False)
 
     def forget(self, name: bytes) -> bool:
-        """Forget a producer that will not come again; False when it was not known."""
+        """Forget a producer that sends nothing more; False when it was not known."""
         return self._last.pop(name, None) is not None
 
     def copy(self) -> "Producers":

@@ -223,7 +223,7 @@ class PartitionReader:
 
 
 def read_ahead(disk: Disk, name: str, position: int) -> None:
-    """Bring a part of a segment into memory, for one who reads it soon; retention may have removed it."""
+    """Bring a part of a segment into memory before it is read; retention may have removed it."""
     with suppress(FileNotFoundError), reading(disk, name) as fd:
         for at in range(position, position + AHEAD_BYTES, PIECE_BYTES):
             disk.pread(fd, PIECE_BYTES, at)

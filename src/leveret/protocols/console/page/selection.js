@@ -52,7 +52,7 @@ export function selectionOf({ key, name, allowed = () => true }) {
     for (const each of element.querySelectorAll("input[type=checkbox]:not(:disabled)")) each.checked = wanted;
   }
 
-  /** What is there now: what has gone is not chosen any more. */
+  /** What is there now: what is not there any more is not chosen any more. */
   function keep(fresh) {
     rows = fresh;
     const known = new Map(fresh.map((row) => [key(row), row]));

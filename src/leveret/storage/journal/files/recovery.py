@@ -251,7 +251,7 @@ def play_batch(
 
 
 def play_segment(disk: Disk, segment: int, keys: MasterKeys, state: JournaledState) -> None:
-    """Replay one segment by itself, up to its end or the first bad commit batch."""
+    """Replay one segment alone, up to its end or the first bad commit batch."""
     play_bytes(disk.read_all(segment_name(segment)), segment, keys, state)
 
 

@@ -122,7 +122,7 @@ class BatchSealer:
         self._cipher, self._sealed = None if header.key.is_plain else header.cipher(keys), None
 
     def sealed(self, batch: CommitBatch, synced: int) -> Bytes:
-        """The bytes of a commit batch; one that comes again has the same: its nonce is used once."""
+        """The bytes of a commit batch; a repeated write has the same bytes, so that its nonce is used once."""
         if self._sealed is not None and self._sealed[0] == batch.seq:
             return self._sealed[1]
         batch.finish(self._salt, 0 if self._cipher is None else ENCRYPTED, synced)

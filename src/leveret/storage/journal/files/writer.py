@@ -65,7 +65,7 @@ class SegmentWriter:
     def append(self, batch: CommitBatch) -> None:
         """Write a commit batch, giving up the spare file if there is no other room.
 
-        The writer may be interrupted (a signal handler raises in the main thread); the commit batch then comes again,
+        The writer may be interrupted (a signal handler raises in the main thread); the batch is then written again,
         and what there is of it is cut off first.
         """
         if batch.seq <= self.written:

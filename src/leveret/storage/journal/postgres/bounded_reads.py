@@ -48,7 +48,7 @@ class Questions:
     def __init__(self) -> None:
         """Wait for every answer: no other thread waits yet."""
         self.away: str | None = None
-        """Why the database cannot be asked just now: the next one who reads does not find it out again."""
+        """Why the database cannot be asked just now: the next reader need not find it out again."""
         self._thread: ThreadPoolExecutor | None = None
         self._late: Late | None = None
 
@@ -67,7 +67,7 @@ class Questions:
             raise unreachable("it has not answered the question before this one")
         self._late = None
         if late is not None and late.question == asking:
-            heard: Answer = late.answer.result()  # else one that always takes longer would never be heard
+            heard: Answer = late.answer.result()  # else an answer that always takes longer would never be used
             return heard
         try:
             answer = self._thread.submit(question, *given, **named)

@@ -192,7 +192,7 @@ class PostgresSession:
     def cut(self, after_us: int = 0) -> None:
         """Shut the socket down under the thread that waits at it; PostgreSQL is not asked to cancel anything.
 
-        One who has not waited for so long yet is left alone.
+        A caller that has not waited for so long yet is not interrupted.
         """
         connection = self._connection
         if connection is None or connection.closed or ticks_us() - self._began_us < after_us:

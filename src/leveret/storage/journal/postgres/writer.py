@@ -77,7 +77,7 @@ class TableWriter:
     def append(self, batch: CommitBatch) -> None:
         """Write a commit batch, with as many attempts as it takes.
 
-        The writer may be interrupted (a signal handler raises in the main thread); the commit batch then comes again,
+        The writer may be interrupted (a signal handler raises in the main thread); the batch is then written again,
         and its outcome is unknown.
         """
         if batch.seq <= self.written:

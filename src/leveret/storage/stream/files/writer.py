@@ -3,7 +3,7 @@
 A write that finds no room is cut back and may be tried again when there is some. Any other failure, and every failed
 sync, is final: the kernel may have marked the lost pages clean, and a second sync would report success.
 
-The writer may be interrupted (a signal handler raises in the main thread). The block then comes again, and what
+The writer may be interrupted (a signal handler raises in the main thread). The block is then written again, and what
 there is of it is cut off first.
 """
 
