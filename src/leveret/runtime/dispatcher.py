@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from leveret.runtime.runtime import Runtime
 
 
-class Dispatcher:
+class QueueDispatcher:
     """Has the core do what is due, whenever the lock is taken, and in a thread when no verb takes it."""
 
     def __init__(self, runtime: Runtime) -> None:
@@ -22,7 +22,8 @@ class Dispatcher:
         self._core = runtime.core
         self._clock = runtime.clock
         self._ticker = Ticker(runtime.clock, runtime.lock, self._due, "leveret-ticker")
-        self._problem: Exception | None = None  # of a queue that could not be read
+        self.problem: Exception | None = None
+        """Of a queue that could not be read, beside the verbs; raised when the lock is let go."""
 
     # Under the lock
 
@@ -33,7 +34,7 @@ class Dispatcher:
         except JournalFailed:
             raise
         except Exception as error:
-            self._problem = error
+            self.problem = error
             return True
 
     def dispatch(self) -> None:
@@ -47,7 +48,7 @@ class Dispatcher:
                 except JournalFailed:
                     raise
                 except Exception as error:
-                    problem = self._problem = error
+                    problem = self.problem = error
                 self._runtime.waiters.wake(queue)
 
     def plan(self) -> None:
@@ -56,11 +57,6 @@ class Dispatcher:
         deadline_ms = self._core.next_deadline_ms
         if deadline_ms is not None and deadline_ms < self._ticker.planned_ms:
             self._ticker.plan(deadline_ms)
-
-    def take_problem(self) -> Exception | None:
-        """What went wrong beside the verbs since the last time."""
-        problem, self._problem = self._problem, None
-        return problem
 
     # In the thread
 

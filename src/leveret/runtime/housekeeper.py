@@ -49,7 +49,8 @@ class Housekeeper:
 
     def written(self, segment: int) -> None:
         """Something was appended to a segment of the journal: look around soon, at once if there are some new ones."""
-        self.plan()
+        if self._ticker.planned_ms == NEVER_MS:
+            self.plan()
         if segment >= self._segment:
             self._segment = segment + HOUSEKEEP_SEGMENTS
             self._ticker.plan(self._clock.now_ms())

@@ -5,8 +5,8 @@
         batch = runtime.commit()    what was appended is to go to the disk
     runtime.wait(batch)             until it is there; never under the lock
 
-Its parts: the CommitScheduler has the commit batches and what waits for them, the Dispatcher lets time pass and hands
-out what is ready, Waiters are the threads and tasks that wait for messages, the Housekeeper looks after the store.
+Its parts: the CommitScheduler has the commit batches and what waits for them, the QueueDispatcher lets time pass and
+hands out what is ready, Waiters are the threads and tasks that wait for messages, the Housekeeper has the store.
 """
 
 import secrets
@@ -18,7 +18,7 @@ from leveret.core.broker import Broker
 from leveret.core.errors import BrokerClosed, JournalFailed
 from leveret.observability.tracing import BrokerTracer
 from leveret.runtime.commit_scheduler import CommitScheduler
-from leveret.runtime.dispatcher import Dispatcher
+from leveret.runtime.dispatcher import QueueDispatcher
 from leveret.runtime.housekeeper import Housekeeper
 from leveret.runtime.large_bodies import LargeBodies
 from leveret.runtime.receipts import Receipts
@@ -53,7 +53,7 @@ class Runtime:
         self.first_batch = 0
         self.commits = CommitScheduler(lock, clock)
         self.housekeeper = Housekeeper(self)
-        self._dispatcher = Dispatcher(self)
+        self._dispatcher = QueueDispatcher(self)
         self._hears_durable: Callable[[int], None] | None = None
 
     @property
@@ -120,8 +120,8 @@ class Runtime:
             if core.engine.dirty:
                 self._dispatcher.dispatch()
             self._dispatcher.plan()
-            if not any(error):
-                problem = self._dispatcher.take_problem()
+            if self._dispatcher.problem is not None and not any(error):
+                problem, self._dispatcher.problem = self._dispatcher.problem, None
         finally:
             self.lock.release()
         if problem is not None:
