@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 from leveret.core.jsonable import encode
@@ -34,8 +33,7 @@ Page = tuple[list[Row], str | None]
 """Rows of a list, and where the next page begins."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClientCall(Generic[T_co]):
+class ClientCall(NamedTuple, Generic[T_co]):
     """A request and what its answer means. `again`: it may be repeated when it is unknown whether it was done."""
 
     method: str
@@ -55,7 +53,8 @@ def nothing(answer: Answer) -> None:
 
 def path_of(*parts: str) -> str:
     """A path made of names, whatever is in them."""
-    return "".join(f"/{quote(part, safe='')}" for part in parts)
+    # Most names need no quoting, and to find that out here takes a tenth of the time.
+    return "".join([f"/{part if part.isascii() and part.isalnum() else quote(part, safe='')}" for part in parts])
 
 
 def row_of(answer: Answer) -> Row:
@@ -66,6 +65,9 @@ def row_of(answer: Answer) -> Row:
 def field_of(name: str) -> Callable[[Answer], Any]:
     """The answer has one interesting field."""
     return lambda answer: answer.json()[name]
+
+
+_message_id = field_of("message_id")
 
 
 def page(path: str, name: str, after: str, limit: int = 1000) -> ClientCall[Page]:
@@ -124,7 +126,7 @@ def message_json(message: Outgoing) -> dict[str, Any]:
 def send(path: str, message: Outgoing, key: str | None, **options: str) -> ClientCall[Any]:
     """Send one message; gives its id."""
     again = key is not None or message.dedup_id is not None
-    return ClientCall("POST", path, field_of("message_id"), {**message_json(message), **options}, key, again=again)
+    return ClientCall("POST", path, _message_id, {**message_json(message), **options}, key, again=again)
 
 
 def settle(

@@ -7,18 +7,18 @@ import asyncio
 import select
 import socket
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import NamedTuple, TypeVar
 
 from leveret.client.servers import Address
 from leveret.core.errors import Unreachable
 from leveret.http_client import READ_BYTES, Answer, AnswerReader, AsyncConnection
-from leveret.runtime.verbs import finish
+from leveret.runtime.verbs import Steps, finish
 
 HANGS = "it gives no sign of life"
 
+D = TypeVar("D")
 T = TypeVar("T")
 
 
@@ -44,7 +44,7 @@ class AnswerTimeouts(NamedTuple):
 
     timeout_s: float
     silent_s: float | None
-    lives: Callable[[Address], Awaitable[bool]]
+    lives: Callable[[Address], Steps[bool]]
 
 
 class ThreadConnection:
@@ -83,9 +83,9 @@ class ThreadConnection:
         rest = memoryview(request)
         try:
             while rest:
-                rest = rest[await self._patiently(partial(self._socket.send, rest), patience) :]
+                rest = rest[self._patiently(self._socket.send, rest, patience) :]
             while True:
-                data = await self._patiently(partial(self._socket.recv, READ_BYTES), patience)
+                data = self._patiently(self._socket.recv, READ_BYTES, patience)
                 if not data:
                     raise ConnectionError("the server closed the connection")
                 answer = self._reader.feed(data)
@@ -94,18 +94,20 @@ class ThreadConnection:
         except OSError as error:
             raise _no_answer(str(error)) from None
 
-    async def _patiently(self, step: Callable[[], T], patience: AnswerTimeouts) -> T:
+    def _patiently(self, step: Callable[[D], T], data: D, patience: AnswerTimeouts) -> T:
         """Send or receive something, as long as that takes, if the server gives signs of life meanwhile."""
         left_s, silent_s = patience.timeout_s, patience.silent_s or patience.timeout_s
         while True:
-            self._socket.settimeout(min(silent_s, left_s))
+            wait_s = min(silent_s, left_s)
+            if self._socket.gettimeout() != wait_s:  # to set it is a system call
+                self._socket.settimeout(wait_s)
             try:
-                return step()
+                return step(data)
             except TimeoutError:
                 left_s -= silent_s
                 if left_s <= 0:
                     raise
-                if not await patience.lives(self.address):
+                if not finish(patience.lives(self.address)):
                     raise ConnectionError(HANGS) from None
                 silent_s *= 2
 
@@ -157,7 +159,7 @@ class TaskConnection(AsyncConnection):
         except (OSError, TimeoutError) as error:
             raise _no_answer(_reason(error)) from None
 
-    async def _watched(self, request: bytes, silent_s: float, lives: Callable[[Address], Awaitable[bool]]) -> Answer:
+    async def _watched(self, request: bytes, silent_s: float, lives: Callable[[Address], Steps[bool]]) -> Answer:
         """Wait for an answer as long as the server gives signs of life."""
         asking = asyncio.ensure_future(self.exchange(request))
         try:

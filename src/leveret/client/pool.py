@@ -30,28 +30,23 @@ class Pool:
         patience = AnswerTimeouts(timeout_s, self._servers.silent_s(repeatable), self._lives)
         try:
             link = self._take(address) or await self._network.connect(address, self._servers.connect_s)
-            answer = await self._ask(link, request, patience, waits)
+            try:
+                if waits:
+                    self._wait(link)
+                answer = await link.ask(request(address), patience)
+            except BaseException:
+                # Also when a task is cancelled: the answer to this request must not be taken for that to another one.
+                with self._lock:
+                    self._waiting.discard(link)
+                link.abort()
+                raise
         except AnswerLost:
             self._servers.failed(address)
             raise
-        if answer.status in UNABLE:
-            self._servers.failed(address)
-        return answer
-
-    async def _ask(self, link: Connection, request: Request, patience: AnswerTimeouts, waits: bool) -> Answer:
-        """Send a request by a connection, which is kept if all went well."""
-        try:
-            if waits:
-                self._wait(link)
-            answer = await link.ask(request(link.address), patience)
-        except BaseException:
-            # Also when a task is cancelled: the answer to this request must not be taken for that to another one.
-            with self._lock:
-                self._waiting.discard(link)
-            link.abort()
-            raise
         if not self._keep(link):
             await link.close()
+        if answer.status in UNABLE:
+            self._servers.failed(address)
         return answer
 
     async def _lives(self, address: Address) -> bool:

@@ -21,6 +21,8 @@ SERVERS_MAX = 64
 UNABLE = frozenset((502, 503))
 """What a server answers that is stopped, has lost the others of its cluster, or waits for a shard."""
 
+_dumps = json.JSONEncoder(separators=(",", ":")).encode
+
 CONNECT_S = 10.0
 SILENT_S = 2.0
 """How long one of several may say nothing before it is asked for a sign of life; then twice as long, and so on."""
@@ -119,7 +121,7 @@ class ServerList:
 def request_bytes(method: str, path: str, head: str, body: Any, key: str | None) -> bytes:
     """A request; `head` are the lines that all requests of a client have. Bytes are sent as they are."""
     is_bytes = isinstance(body, bytes)
-    data = body if is_bytes else b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
+    data = body if is_bytes else b"" if body is None else _dumps(body).encode()
     lines = f"{method} {path} HTTP/1.1\r\n{head}"
     if key is not None:
         lines += f"Idempotency-Key: {key}\r\n"

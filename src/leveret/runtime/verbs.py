@@ -85,14 +85,6 @@ def in_thread(verb: Callable[Concatenate[B, P], T]) -> Callable[Concatenate[B, P
     return worked
 
 
-class Threaded:
-    """The verbs of a class block the thread that calls them."""
-
-
-class Asynchronous:
-    """The verbs of a class are awaited."""
-
-
 def finish(steps: Steps[T]) -> T:
     """Run a coroutine that blocks where others suspend."""
     try:
@@ -155,6 +147,24 @@ class attribute(Generic[T]):
         if client is None:
             return self
         return finish(self._steps(client)) if isinstance(client, Threaded) else MethodType(self._steps, client)
+
+
+class _Half:
+    """A class that has its verbs as plain functions, which Python calls without asking their descriptor."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name in dir(cls):
+            if isinstance(inspect.getattr_static(cls, name), verb):
+                setattr(cls, name, getattr(cls, name))
+
+
+class Threaded(_Half):
+    """The verbs of a class block the thread that calls them."""
+
+
+class Asynchronous(_Half):
+    """The verbs of a class are awaited."""
 
 
 class Closable:
