@@ -1,6 +1,6 @@
 """How a client waits: for a connection, an answer, or some seconds; in a thread, or in a task.
 
-Both are coroutines. Those of ThreadNetwork block the thread and never suspend (see embedded/verbs.py).
+Both are coroutines. Those of ThreadNetwork block the thread and never suspend (see runtime/verbs.py).
 """
 
 import asyncio
