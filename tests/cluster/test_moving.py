@@ -117,7 +117,7 @@ def test_a_shard_that_goes_to_another_node_meanwhile_is_not_moved() -> None:
             await node.move(SHARD, 1)
         await node.closed(SHARD, EPOCH)
         FakeCopy.go.set()
-        with pytest.raises(Unreachable, match="gone to another node"):
+        with pytest.raises(Unreachable, match="moved to another node meanwhile"):
             await move
         assert "finish" not in FakeCopy.done
 
