@@ -10,7 +10,8 @@ import pytest
 
 import leveret
 from leveret.client import once as once_module
-from leveret.client.once import LocalClaims, ProcessingMark, RedisClaims, Work
+from leveret.client.once import ProcessingMark, RedisClaims, Work
+from leveret.runtime.shared.answers import ExpiringMemory
 from tests.redis_process import RedisProcess
 from tests.waiting import PATIENCE_S
 
@@ -154,14 +155,14 @@ def test_claims_in_redis_end_by_themselves(redis_server: RedisProcess) -> None:
 @pytest.fixture
 def extended(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
     """Has one for each time that Redis was asked for a claim, or for more time with it."""
-    asked, begin = threading.Semaphore(0), RedisClaims.begin
+    asked, claim = threading.Semaphore(0), RedisClaims.claim
 
-    def counted(claims: RedisClaims, claim: ProcessingMark, lease_ms: int) -> bytes | None:
-        known = begin(claims, claim, lease_ms)
+    def counted(claims: RedisClaims, key: str, mark: bytes, lease_ms: int) -> bytes | None:
+        known = claim(claims, key, mark, lease_ms)
         asked.release()
         return known
 
-    monkeypatch.setattr(RedisClaims, "begin", counted)
+    monkeypatch.setattr(RedisClaims, "claim", counted)
     return asked
 
 
@@ -196,30 +197,31 @@ def test_claims_of_tasks_are_extended_as_well(redis_server: RedisProcess, extend
 
 def test_work_that_hangs_keeps_its_claim_no_longer_than_it_may() -> None:
     clock = leveret.ManualClock()
-    claims, claim, other = LocalClaims(clock), ProcessingMark("m1", b"one"), ProcessingMark("m1", b"two")
-    claims.begin(claim, 60_000)
+    claims = ExpiringMemory(clock, 10, 1_000)
+    claim, other = ProcessingMark("m1", b"one"), ProcessingMark("m1", b"two")
+    claims.claim(*claim, 60_000)
     work = Work(claims, claim, clock, clock.now_ms() + 100_000)
     clock.advance(50)
     work.extend(60)
     clock.advance(50)
-    assert claims.begin(other, 60_000) == b"one"
+    assert claims.claim(*other, 60_000) == b"one"
     with pytest.raises(leveret.ResourceLocked, match="too long"):
         work.extend(60)
     clock.advance(10)
-    assert claims.begin(other, 60_000) is None
+    assert claims.claim(*other, 60_000) is None
     with pytest.raises(leveret.ResourceLocked):
         Work(claims, claim, clock, clock.now_ms() + 1).extend(60)
 
 
 def test_a_claim_that_was_given_up_is_not_extended_by_a_thread_that_comes_late() -> None:
     clock = leveret.ManualClock()
-    claims, claim = LocalClaims(clock), ProcessingMark("m1", b"one")
-    claims.begin(claim, 60_000)
+    claims, claim = ExpiringMemory(clock, 10, 1_000), ProcessingMark("m1", b"one")
+    claims.claim(*claim, 60_000)
     work = Work(claims, claim, clock, clock.now_ms() + 100_000)
     work.end()
-    claims.give_up(claim)
+    claims.drop(*claim)
     work.extend(60)
-    assert claims.begin(ProcessingMark("m1", b"two"), 60_000) is None
+    assert claims.claim("m1", b"two", 60_000) is None
 
 
 def test_work_that_took_longer_than_its_lease_is_done_all_the_same(redis_server: RedisProcess) -> None:

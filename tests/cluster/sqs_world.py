@@ -16,7 +16,7 @@ from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.sqs.call import Answer
 from leveret.runtime.runtime import Runtime
-from leveret.security.ratelimit import RateLimit
+from leveret.runtime.shared.limits import RateLimit
 from leveret.server.node_edges import NodeEdges
 from tests.cluster.cluster import SHARDS, Served
 from tests.cluster.coordination.memory_log import MemoryLog

@@ -19,9 +19,8 @@ from typing import Any, NamedTuple, Protocol
 from leveret.clock import Clock, SystemClock
 from leveret.core.errors import InvalidArgument, ResourceLocked, Unreachable
 from leveret.runtime.leases import Extender
-from leveret.runtime.shared.memory import ExpiringMemory
-from leveret.runtime.shared.redis_url import check_redis_url, shown_redis_url
-from leveret.runtime.shared.scripts import CLAIM, DROP
+from leveret.runtime.shared.answers import CLAIM, DROP, ExpiringMemory
+from leveret.runtime.shared.keys import check_redis_url, shown_redis_url
 
 LEASE_S = 60.0
 LONGEST_S = 3600.0  # a function that hangs does not keep others from the message for ever
@@ -41,80 +40,46 @@ class ProcessingMark(NamedTuple):
     mark: bytes
 
 
-class Claims(Protocol):
-    """Where claims are kept."""
-
-    def begin(self, claim: ProcessingMark, lease_ms: int) -> bytes | None:
-        """Have a claim, or have it for longer; if another has it, or it is done, what is there."""
-
-    def done(self, claim: ProcessingMark, kept_ms: int) -> None:
-        """Remember that the work is done, whichever worker has the claim by now."""
-
-    def give_up(self, claim: ProcessingMark) -> None:
-        """Let another try."""
-
-    def close(self) -> None:
-        """End."""
-
-
-class LocalClaims:
-    """Claims of this process alone."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._memory = ExpiringMemory(clock, ENTRIES_MAX, BYTES_MAX)
-
-    def begin(self, claim: ProcessingMark, lease_ms: int) -> bytes | None:
-        return self._memory.claim(*claim, lease_ms)
-
-    def done(self, claim: ProcessingMark, kept_ms: int) -> None:
-        self._memory.put(claim.key, DONE, kept_ms)
-
-    def give_up(self, claim: ProcessingMark) -> None:
-        self._memory.drop(*claim)
-
-    def close(self) -> None:
-        """See Claims."""
-
-
 class RedisClaims:
-    """Claims of all clients that use the same Redis."""
+    """Claims of all clients that use the same Redis; those of this process alone are in an ExpiringMemory."""
 
     def __init__(self, url: str) -> None:
-        self._redis = _library()
+        try:
+            import redis
+        except ImportError:
+            raise InvalidArgument("claims in Redis need a library: pip install 'leveret[redis]'") from None
         self._shown = shown_redis_url(check_redis_url(url))
-        self._client = self._redis.Redis.from_url(url, protocol=2, socket_timeout=TIMEOUT_S)
+        self._error = redis.RedisError
+        self._client: Any = redis.Redis.from_url(url, protocol=2, socket_timeout=TIMEOUT_S)
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
         try:
             yield
-        except self._redis.RedisError as error:
+        except self._error as error:
             raise Unreachable(f"{self._shown} does not answer: {error}; the message comes again") from None
 
-    def begin(self, claim: ProcessingMark, lease_ms: int) -> bytes | None:
+    def claim(self, key: str, mark: bytes, kept_ms: int) -> bytes | None:
+        """Have a claim, or have it for longer; if another has it, or it is done, what is there."""
         with self._answering():
-            known: bytes = self._client.eval(CLAIM, 1, *claim, lease_ms)
+            known: bytes = self._client.eval(CLAIM, 1, key, mark, kept_ms)
             return known or None
 
-    def done(self, claim: ProcessingMark, kept_ms: int) -> None:
+    def put(self, key: str, value: bytes, kept_ms: int) -> None:
+        """Remember that the work is done, whichever worker has the claim by now."""
         with self._answering():
-            self._client.set(claim.key, DONE, px=kept_ms)
+            self._client.set(key, value, px=kept_ms)
 
-    def give_up(self, claim: ProcessingMark) -> None:
+    def drop(self, key: str, mark: bytes) -> None:
+        """Let another try."""
         with self._answering():
-            self._client.eval(DROP, 1, *claim)
+            self._client.eval(DROP, 1, key, mark)
 
     def close(self) -> None:
         self._client.close()
 
 
-def _library() -> Any:
-    """The library, which is only there with the extra."""
-    try:
-        import redis
-    except ImportError:
-        raise InvalidArgument("claims in Redis need a library: pip install 'leveret[redis]'") from None
-    return redis
+Claims = ExpiringMemory | RedisClaims
 
 
 class Identified(Protocol):
@@ -143,7 +108,7 @@ class Work:
                 return
             if self._clock.now_ms() >= self._until_ms:
                 raise ResourceLocked("the work takes too long: others may try it when the lease is over")
-            if self._claims.begin(self._claim, max(1, round(seconds * 1000))) is not None:
+            if self._claims.claim(*self._claim, max(1, round(seconds * 1000))) is not None:
                 raise ResourceLocked("another has the claim: the lease was over")
 
     def end(self) -> None:
@@ -177,7 +142,9 @@ class Once:
         self._longest_ms = round(longest * 1000)
         self._kept_ms = max(1, round(keep * 1000))
         self.clock: Clock = clock or SystemClock()
-        self._claims: Claims = LocalClaims(self.clock) if redis is None else RedisClaims(redis)
+        self._claims: Claims = (
+            ExpiringMemory(self.clock, ENTRIES_MAX, BYTES_MAX) if redis is None else RedisClaims(redis)
+        )
         self._works: dict[ProcessingMark, Work] = {}
         self._extender = Extender(self)
 
@@ -205,7 +172,7 @@ class Once:
         if not 0 < len(message_id) <= ID_CHARS_MAX:
             raise InvalidArgument(f"the id of a message has 1 to {ID_CHARS_MAX} characters")
         claim = ProcessingMark(f"{SPACE}{self._name}/{message_id}", secrets.token_hex(16).encode())
-        known = self._claims.begin(claim, self.lease_ms)
+        known = self._claims.claim(*claim, self.lease_ms)
         if known is not None and known != DONE:
             raise ResourceLocked(f"another works on message '{message_id}': give it back, for a while")
         return claim if known is None else None
@@ -226,18 +193,19 @@ class Once:
     def done(self, claim: ProcessingMark) -> None:
         """The other half, after the work."""
         self._end(claim)
-        self._claims.done(claim, self._kept_ms)
+        self._claims.put(claim.key, DONE, self._kept_ms)
 
     def give_up(self, claim: ProcessingMark) -> None:
         """The other half, when the work failed; without Redis the lease does it."""
         self._end(claim)
         with suppress(Unreachable):
-            self._claims.give_up(claim)
+            self._claims.drop(*claim)
 
     def close(self) -> None:
         """Extend nothing any more, and close the connection to Redis."""
         self._extender.stop()
-        self._claims.close()
+        if isinstance(self._claims, RedisClaims):
+            self._claims.close()
 
 
 class AsyncOnce:

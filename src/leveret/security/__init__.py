@@ -18,7 +18,6 @@ No sockets or clocks, but for clients of identity providers; time is an argument
     passwords.py            passwords as they are stored: what is needed to check one, never the password
     peers.py                whether a login comes from this machine
     permissions.py          permissions: three patterns for each user in each virtual host
-    ratelimit.py            how often a client may ask: a bucket of tokens for each key, refilled at a rate
     revocation.py           certificate revocation lists (RFC 5280) in PEM
     scopes.py               scopes of tokens and API keys: what they allow
     sigv4.pyx               Signature Version 4, as AWS clients sign requests

@@ -17,7 +17,7 @@ from leveret.config import ServerOptions, StoreOptions
 from leveret.core.errors import InvalidArgument
 from leveret.protocols.net.addresses import can_be_called, host_names
 from leveret.runtime.options import options_of, unknown_name
-from leveret.runtime.shared.redis_url import check_redis_url
+from leveret.runtime.shared.keys import check_redis_url
 from leveret.security.access import GUEST
 from leveret.security.cluster_secret import check_secrets
 from leveret.security.peers import is_loopback

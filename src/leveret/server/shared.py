@@ -11,8 +11,8 @@ from leveret.core.errors import InvalidArgument
 from leveret.protocols.http.idempotency import Idempotency
 from leveret.protocols.http.limits import Budget, Throttle
 from leveret.runtime.shared.answers import Answers
+from leveret.runtime.shared.limits import RateLimit
 from leveret.security.logins import Failures
-from leveret.security.ratelimit import RateLimit
 from leveret.security.users import Users
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Shared:
     def failures(self, kind: str) -> Failures:
         if self.redis is None:
             return Failures()
-        from leveret.runtime.shared.failures import SharedFailures
+        from leveret.runtime.shared.limits import SharedFailures
 
         return SharedFailures(kind, self.redis)
 
@@ -72,7 +72,7 @@ class Shared:
             return None
         if self.redis is None:
             return RateLimit(rate, burst)
-        from leveret.runtime.shared.rate_limit import SharedRateLimit
+        from leveret.runtime.shared.limits import SharedRateLimit
 
         limit = SharedRateLimit(rate, burst, self.redis, clock)
         self._jobs.append(limit.run)

@@ -15,13 +15,13 @@ from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import HttpPeer, Refusal, Request
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.http.server import Answer, Handler
+from leveret.runtime.shared.limits import RateLimit
 from leveret.security import logins
 from leveret.security.access import Access
 from leveret.security.authentication import Authentication, Internal
 from leveret.security.identity import BadToken, Identity
 from leveret.security.logins import UNDECIDED_PER_ORIGIN_MAX
 from leveret.security.passwords import Cost, hash_password
-from leveret.security.ratelimit import RateLimit
 from leveret.security.web_tokens import OAuth2, WebTokens
 from tests.protocols.http.world import World
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from leveret.security.ratelimit import RateLimit
+from leveret.runtime.shared.limits import RateLimit
 from tests.protocols.sqs.world import World
 
 BURST = 3

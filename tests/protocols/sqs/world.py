@@ -18,8 +18,8 @@ from leveret.protocols.http.response import Response
 from leveret.protocols.sqs.account import Account
 from leveret.protocols.sqs.service import Service
 from leveret.protocols.sqs.settings import Settings
+from leveret.runtime.shared.limits import RateLimit
 from leveret.security.access import Access
-from leveret.security.ratelimit import RateLimit
 
 JSON = {b"host": b"sqs.test", b"content-type": b"application/x-amz-json-1.0"}
 FORM = {b"host": b"sqs.test", b"content-type": b"application/x-www-form-urlencoded"}

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from leveret.runtime.shared.failures import SharedFailures
+from leveret.runtime.shared.limits import SharedFailures
 from leveret.runtime.shared.redis import Redis
 from leveret.security.logins import DELAYS_MS, FORGOTTEN_MS, FREE_MAX
 from tests.redis_process import RedisProcess

@@ -1,7 +1,7 @@
 """What one process remembers."""
 
 import leveret
-from leveret.runtime.shared.memory import ExpiringMemory
+from leveret.runtime.shared.answers import ExpiringMemory
 
 
 def test_there_is_room_for_so_many_and_so_much() -> None:

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from leveret.clock import ManualClock
-from leveret.runtime.shared.rate_limit import TAKE, SharedRateLimit
+from leveret.runtime.shared.limits import TAKE, SharedRateLimit
 from leveret.runtime.shared.redis import Redis
 from tests.redis_process import RedisProcess
 from tests.waiting import PATIENCE_S

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from leveret.core.errors import InvalidArgument
+from leveret.runtime.shared.keys import check_redis_url, shown_redis_url
 from leveret.runtime.shared.redis import QUESTIONS_MAX, Redis
-from leveret.runtime.shared.redis_url import check_redis_url, shown_redis_url
 from leveret.server.settings import server_options
 from tests.cluster.coordination.etcd_process import free_ports
 from tests.redis_process import RedisProcess

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from leveret.clock import Clock
 from leveret.protocols.http.request import Refusal, Request
 from leveret.protocols.http.response import Admitted
+from leveret.runtime.shared.limits import RateLimit
 from leveret.security.peers import origin
-from leveret.security.ratelimit import RateLimit
 
 if TYPE_CHECKING:
     from leveret.protocols.http.server import Answer, Handler

@@ -5,16 +5,17 @@
 
 A node looks into its own memory first, which knows what it has answered itself when Redis is away. The whole is a
 cache: it may forget, and then a request is done again. What queues know about keys is exact and lasts: they need none.
+
+A key in Redis is set by `SET NX` with the owner's token; only that owner may extend or release it.
 """
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from leveret.clock import Clock
 from leveret.runtime.shared.keys import ANSWER
-from leveret.runtime.shared.memory import ExpiringMemory
-from leveret.runtime.shared.scripts import CLAIM, DROP, KEEP
 
 if TYPE_CHECKING:
     from leveret.runtime.shared.redis import Redis
@@ -23,6 +24,71 @@ CLAIM_MS = 60_000  # the longest poll is over by then; a node that fails does no
 KEPT_MS = 600_000
 ENTRIES_MAX = 10_000
 BYTES_MAX = 16 << 20
+
+# Gives what is known of the key, or '' to its owner from now on, also when that asks again after a lost answer.
+CLAIM = """
+local known = redis.call('GET', KEYS[1])
+if known and known ~= ARGV[1] then return known end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return ''
+"""
+# Not over the mark of another, who has begun anew since this one was given up or evicted.
+KEEP = """
+local known = redis.call('GET', KEYS[1])
+if known and known ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+return 1
+"""
+DROP = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('DEL', KEYS[1])
+"""
+
+
+class ExpiringMemory:
+    """Values by their keys, kept for a while in this process: bounded, the oldest goes first; for all threads."""
+
+    def __init__(self, clock: Clock, entries_max: int, bytes_max: int) -> None:
+        self._clock = clock
+        self._entries_max = entries_max
+        self._bytes_max = bytes_max
+        self._entries: dict[str, tuple[bytes, int]] = {}
+        self._bytes = 0
+        self._mutex = Lock()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def claim(self, key: str, mark: bytes, kept_ms: int) -> bytes | None:
+        """What is known of a key; if that is nothing, or the mark itself, the mark is from now on."""
+        with self._mutex:
+            value, until_ms = self._entries.get(key, (None, 0))
+            if value is not None and value != mark and until_ms > self._clock.now_ms():
+                return value
+            self._put(key, mark, kept_ms)
+            return None
+
+    def put(self, key: str, value: bytes, kept_ms: int) -> None:
+        """Remember something, and forget what there is no room for."""
+        with self._mutex:
+            self._put(key, value, kept_ms)
+
+    def drop(self, key: str, mark: bytes) -> None:
+        """Forget a key that was claimed by a mark, unless it is another's by now."""
+        with self._mutex:
+            if self._entries.get(key, (None, 0))[0] == mark:
+                self._drop(key)
+
+    def _put(self, key: str, value: bytes, kept_ms: int) -> None:
+        self._drop(key)
+        self._entries[key] = (value, self._clock.now_ms() + kept_ms)
+        self._bytes += len(value)
+        while len(self._entries) > self._entries_max or self._bytes > self._bytes_max:
+            self._drop(next(iter(self._entries)))
+
+    def _drop(self, key: str) -> None:
+        value, _ = self._entries.pop(key, (b"", 0))
+        self._bytes -= len(value)
 
 
 class Answers:

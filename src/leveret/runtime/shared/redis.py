@@ -21,8 +21,7 @@ from redis.exceptions import RedisError
 
 from leveret.core.errors import InvalidArgument
 from leveret.observability.logs import Log
-from leveret.runtime.shared.keys import PROBE, Use, space
-from leveret.runtime.shared.redis_url import check_redis_url, shown_redis_url
+from leveret.runtime.shared.keys import PROBE, Use, check_redis_url, shown_redis_url, space
 
 TIMEOUT_S = 0.1
 PROBE_EVERY_S = 1.0

@@ -3,7 +3,7 @@
 import pytest
 
 from leveret.core.errors import InvalidArgument
-from leveret.security.ratelimit import RateLimit
+from leveret.runtime.shared.limits import RateLimit
 
 NOW_MS = 1_000_000
 
