@@ -51,15 +51,13 @@ if TYPE_CHECKING:
     )
     from leveret.embedded.broker import Broker, open
     from leveret.embedded.exchange import Exchange
-    from leveret.embedded.group import Group
-    from leveret.embedded.group_consumer import AsyncGroupConsumer, GroupConsumer
+    from leveret.embedded.group import AsyncGroupConsumer, Group, GroupConsumer
     from leveret.embedded.queue import Queue
     from leveret.embedded.stream import Stream
     from leveret.embedded.worker import Reject, Worker
     from leveret.runtime.message import Message, Peeked
     from leveret.runtime.outgoing import Outgoing
-    from leveret.runtime.reading import StreamReader
-    from leveret.runtime.records import StreamRecord
+    from leveret.runtime.reading import StreamReader, StreamRecord
     from leveret.runtime.redrive import RedriveResult
     from leveret.runtime.storage import verify
     from leveret.runtime.stream import Appended
@@ -81,14 +79,14 @@ else:
         "open": "leveret.embedded.broker",
         "Exchange": "leveret.embedded.exchange",
         "Group": "leveret.embedded.group",
-        "AsyncGroupConsumer": "leveret.embedded.group_consumer",
-        "GroupConsumer": "leveret.embedded.group_consumer",
+        "AsyncGroupConsumer": "leveret.embedded.group",
+        "GroupConsumer": "leveret.embedded.group",
         "Message": "leveret.runtime.message",
         "Peeked": "leveret.runtime.message",
         "Outgoing": "leveret.runtime.outgoing",
         "Queue": "leveret.embedded.queue",
         "StreamReader": "leveret.runtime.reading",
-        "StreamRecord": "leveret.runtime.records",
+        "StreamRecord": "leveret.runtime.reading",
         "RedriveResult": "leveret.runtime.redrive",
         "verify": "leveret.runtime.storage",
         "Appended": "leveret.runtime.stream",

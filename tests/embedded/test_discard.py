@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 import leveret
-from leveret.runtime.sweep import STEP
+from leveret.runtime.redrive import STEP
 
 Reopen = Callable[[], leveret.Broker]
 

@@ -13,8 +13,7 @@ from leveret.client.session import HasSession, Remote
 from leveret.clock import SystemClock
 from leveret.core.errors import BrokerClosed, NotFound, StaleGeneration
 from leveret.core.membership import Assignment
-from leveret.embedded.group import SESSION_S
-from leveret.embedded.group_consumer import SIGNS_PER_SESSION, AsynchronousMember, MemberVerbs, ThreadedMember
+from leveret.embedded.group import SESSION_S, SIGNS_PER_SESSION, AsynchronousMember, MemberVerbs, ThreadedMember
 from leveret.http_client import Answer
 from leveret.runtime.verbs import (
     Asynchronous,

@@ -15,8 +15,7 @@ from leveret.client.queue import SEND_MAX, WAIT_S_MAX, batches, waits
 from leveret.client.session import HasSession, Remote
 from leveret.core.errors import BrokerClosed
 from leveret.http_client import Answer
-from leveret.runtime.reading import READ_BYTES, READ_RECORDS
-from leveret.runtime.records import Place
+from leveret.runtime.reading import READ_BYTES, READ_RECORDS, Place
 from leveret.runtime.stream import Appended, PartitionStats, StreamStats
 from leveret.runtime.verbs import (
     Asynchronous,

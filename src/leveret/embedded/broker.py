@@ -14,14 +14,17 @@ from weakref import WeakSet
 from leveret.clock import Clock, SystemClock
 from leveret.config import Options
 from leveret.core.broker import Broker as Core
+from leveret.core.errors import InvalidArgument
 from leveret.core.policy import Policy
 from leveret.core.ports import Journal
 from leveret.core.queue import Queue as CoreQueue
-from leveret.embedded.consumer import Subscription
 from leveret.embedded.exchange import Exchange
-from leveret.embedded.queue import Queue
+from leveret.embedded.queue import Queue, Subscription
 from leveret.embedded.stream import Stream
 from leveret.embedded.worker import Worker
+from leveret.observability.otlp import OtlpSender
+from leveret.observability.spans import Spans
+from leveret.observability.tracing import BrokerTracer
 from leveret.runtime.declare import VHOST, declare_exchange, declare_queues, declare_stream
 from leveret.runtime.large_bodies import LargeBodies, open_blobs
 from leveret.runtime.options import options_of
@@ -29,9 +32,30 @@ from leveret.runtime.runtime import Runtime
 from leveret.runtime.stats import BrokerStats, RecoveryReport, broker_stats, journal_stats, recovery_report
 from leveret.runtime.storage import SINGLE, TAG_DIGITS, ShardChoice, open_store, open_streams
 from leveret.runtime.stream import stream_arguments, streams_of
-from leveret.runtime.tracing import start_tracing
 from leveret.runtime.verbs import Durable, durably, in_thread, twin
 from leveret.storage.journal.postgres.store import Takeover
+
+
+def start_tracing(runtime: Runtime, options: Options) -> None:
+    """Send spans to a collector from now on, until the runtime is closed; closes it if that cannot be."""
+    store, core = runtime.store, runtime.core
+
+    def pending() -> int:
+        return 0 if store is None else store.commit.pending
+
+    try:
+        sender = OtlpSender(options.tracing_endpoint, os.environ)
+    except InvalidArgument:
+        runtime.close()
+        raise
+    runtime.tracer = core.engine.tracer = BrokerTracer(
+        runtime.clock,
+        Spans(sender, options.tracing_spans_max),
+        core.tag,
+        pending,
+        ratio=options.tracing_ratio,
+        rate_max=options.tracing_rate_max,
+    )
 
 
 class Broker:

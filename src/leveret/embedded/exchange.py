@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from leveret.runtime.exchange import apublish, publish
 from leveret.runtime.managed import ManagedQueue
-from leveret.runtime.outgoing import Outgoing, in_trace
+from leveret.runtime.outgoing import Outgoing, apublish, in_trace, publish
 from leveret.runtime.verbs import Durable, durably, twin
 
 if TYPE_CHECKING:

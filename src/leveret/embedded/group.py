@@ -8,22 +8,234 @@ with clicks.group("billing").consumer() as consumer:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Generic, Literal, Protocol, Self, TypeVar
 
 from leveret.core.consumer_groups import ConsumerGroup
-from leveret.core.errors import InvalidArgument, NotFound
+from leveret.core.errors import BrokerClosed, InvalidArgument, NotFound, StaleGeneration
 from leveret.core.membership import SESSION_MS, Assignment
-from leveret.embedded.group_consumer import AsyncGroupConsumer, GroupConsumer
 from leveret.runtime.declare import milliseconds
-from leveret.runtime.verbs import Durable, durably, twin
+from leveret.runtime.reading import READ_RECORDS, StreamReader, StreamRecord
+from leveret.runtime.verbs import (
+    AsynchronousBlock,
+    Closable,
+    Durable,
+    ThreadedBlock,
+    drain,
+    durably,
+    finish,
+    twin,
+    verb,
+)
+from leveret.runtime.waiters import TaskWaiter, ThreadWaiter
 from leveret.storage.stream.starts import start_named
 
 if TYPE_CHECKING:
     from leveret.embedded.stream import Stream
 
 SESSION_S = SESSION_MS / 1000
+SIGNS_PER_SESSION = 3
+"""How often a consumer that waits gives a sign of life within its session."""
+
+
+class Placed(Protocol):
+    """A record."""
+
+    @property
+    def partition(self) -> int:
+        """Where it is."""
+
+    @property
+    def offset(self) -> int:
+        """Its number there."""
+
+
+R = TypeVar("R", bound=Placed)
+
+
+class MemberVerbs(Closable, ABC, Generic[R]):
+    """What every such member does: here and in the clients, for threads and for asyncio."""
+
+    def __init__(self, member: str | None, session_s: float) -> None:
+        self.member = member or f"member-{secrets.token_hex(8)}"
+        self._session_s = session_s
+        self._assignment = Assignment(0, ())
+        self._done: dict[int, int] = {}
+        """What to commit: the offset after the last record that was given, by partition."""
+
+    @property
+    def partitions(self) -> tuple[int, ...]:
+        """What it reads now."""
+        return self._assignment.partitions
+
+    @verb
+    async def poll(self, max_records: int = READ_RECORDS, *, wait: float = 0) -> list[R]:
+        """The next records of its partitions; when there are none yet, wait up to `wait` seconds.
+
+        When the group has changed, records that were not committed are read again, here or by another member.
+        """
+        return [self._give(record) for record in await self._fetch(max_records, wait)]
+
+    @verb
+    async def commit(self) -> bool:
+        """Note durably that all that it gave is done; False, and nothing is noted, when the group has changed."""
+        try:
+            if self._done:
+                await self._commit()
+        except StaleGeneration:
+            await self._join()
+            return False
+        self._done = {}
+        return True
+
+    async def _records(self) -> AsyncGenerator[R, None]:
+        """Record after record, for as long as the broker is open."""
+        with suppress(BrokerClosed):
+            while True:
+                found = await self._fetch(READ_RECORDS, self._session_s)
+                assignment = self._assignment
+                for record in found:
+                    if self._assignment is not assignment:
+                        break  # what is left was read under an assignment that has ended
+                    yield self._give(record)
+
+    def _give(self, record: R) -> R:
+        """Count a record as done with the next commit."""
+        self._done[record.partition] = record.offset + 1
+        return record
+
+    @abstractmethod
+    async def _fetch(self, max_records: int, wait: float) -> list[R]:
+        """Read, waiting if need be, and stay in the group meanwhile."""
+
+    @abstractmethod
+    async def _join(self) -> None:
+        """Learn what to read, and begin where the group is; records that were not committed are read again."""
+
+    @abstractmethod
+    async def _commit(self) -> None:
+        """Note what is done."""
+
+
+class ThreadedMember(MemberVerbs[R], ThreadedBlock):
+    """For one thread at a time."""
+
+    def __iter__(self) -> Iterator[R]:
+        return drain(self._records())
+
+
+class AsynchronousMember(MemberVerbs[R], AsynchronousBlock):
+    """For one task at a time, and `async with`, which joins."""
+
+    async def __aenter__(self) -> Self:
+        await self._join()
+        return self
+
+    def __aiter__(self) -> AsyncIterator[R]:
+        return self._records()
+
+
+class LocalMember(MemberVerbs[StreamRecord]):
+    """A member in the process of the broker."""
+
+    _new_waiter: type[ThreadWaiter | TaskWaiter]
+
+    def __init__(self, group: Group, member: str | None, session_s: float) -> None:
+        super().__init__(member, session_s)
+        self.group = group
+        self._readers: dict[int, StreamReader] = {}
+
+    async def _fetch(self, max_records: int, wait: float) -> list[StreamRecord]:
+        runtime, stream = self.group.runtime, self.group.stream
+        until_ms = runtime.clock.now_ms() + milliseconds("wait", wait)
+        waiter = self._new_waiter()
+        while True:
+            await self._stay()
+            found = self._read(max_records)
+            now_ms = runtime.clock.now_ms()
+            if found or now_ms >= until_ms:
+                return found
+            with runtime:
+                runtime.waiters.join(stream.core, waiter)
+            try:
+                if all(reader.at_end for reader in self._readers.values()):
+                    sign_ms = now_ms + milliseconds("session", self._session_s / SIGNS_PER_SESSION)
+                    await waiter.wait(runtime.clock, min(until_ms, sign_ms))
+            finally:
+                with runtime.lock:
+                    runtime.waiters.leave(stream.anyway, waiter)
+
+    def _read(self, max_records: int) -> list[StreamRecord]:
+        """What there is now; the partition that was read last comes last the next time."""
+        found: list[StreamRecord] = []
+        for partition, reader in list(self._readers.items()):
+            if len(found) < max_records:
+                records = reader.read(max_records - len(found))
+                if records:
+                    self._readers[partition] = self._readers.pop(partition)
+                    found += records
+        return found
+
+    async def _stay(self) -> None:
+        """Give a sign of life; join again when the group has changed."""
+        try:
+            self.group.heartbeat(self.member, self._assignment.generation)
+        except StaleGeneration:
+            await self._join()
+
+    async def _join(self) -> None:
+        self._let_go()
+        self._assignment = await self._assigned()
+        for partition in self.partitions:
+            self._readers[partition] = self.group.stream.reader(partition, self.group.position(partition))
+
+    @abstractmethod
+    async def _assigned(self) -> Assignment:
+        """Join, and learn what to read."""
+
+    def _let_go(self) -> None:
+        """Forget what was read and not committed."""
+        for reader in self._readers.values():
+            reader.close()
+        self._readers, self._done = {}, {}
+
+    async def _close(self) -> None:
+        """Leave the group; what was not committed is read again by others."""
+        self._let_go()
+        with suppress(BrokerClosed, NotFound):
+            self.group.leave(self.member)
+
+
+class GroupConsumer(LocalMember, ThreadedMember[StreamRecord]):
+    """One reader, from group.consumer(); for one thread at a time."""
+
+    _new_waiter = ThreadWaiter
+
+    def __init__(self, group: Group, member: str | None, session_s: float) -> None:
+        super().__init__(group, member, session_s)
+        finish(self._join())
+
+    async def _assigned(self) -> Assignment:
+        return self.group.join(self.member, session=self._session_s)
+
+    async def _commit(self) -> None:
+        self.group.commit(self.member, self._assignment.generation, self._done)
+
+
+class AsyncGroupConsumer(LocalMember, AsynchronousMember[StreamRecord]):
+    """The same for one task at a time: `async with group.aconsumer() as consumer`."""
+
+    _new_waiter = TaskWaiter
+
+    async def _assigned(self) -> Assignment:
+        return await self.group.ajoin(self.member, session=self._session_s)
+
+    async def _commit(self) -> None:
+        await self.group.acommit(self.member, self._assignment.generation, self._done)
 
 
 class Group:

@@ -12,8 +12,7 @@ from leveret.core.arguments import TIME_MS_MAX
 from leveret.core.errors import BrokerClosed
 from leveret.core.queue import Queue as CoreQueue
 from leveret.embedded.group import Group
-from leveret.runtime.reading import READ_BYTES, READ_RECORDS
-from leveret.runtime.records import Place, StreamRecord
+from leveret.runtime.reading import READ_BYTES, READ_RECORDS, Place, StreamRecord
 from leveret.runtime.stream import Appended, RuntimeStream
 from leveret.runtime.verbs import Durable, drain, durably, twin
 from leveret.runtime.waiters import TaskWaiter, ThreadWaiter

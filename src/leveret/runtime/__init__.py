@@ -1,14 +1,11 @@
 """The broker runtime: the lock, the clock and the group commit around the core, and the verbs under that lock.
 
 shared/              what all nodes share: in Redis, or in the memory of this process while Redis is away
-blocks.py            blocks of streams for readers of very much, and which offsets there are
 bodies.py            bodies: bytes, text or anything that JSON can say
 commit_scheduler.py  when what was appended goes to the disk, and what waits until it is there
-conditions.py        which messages browse, redrive and cancel mean
 declare.py           declarations of queues, streams and exchanges; the options of a queue and which argument each sets
 dispatcher.py        time, and what is ready: pushed to consumers, and taken by the threads and tasks that wait
-durability.py        what waits for commit batches of the journal
-exchange.py          publishing a message to an exchange, large or small
+durability.py        what waits for commit batches of the journal, also answers as futures for tasks and threads
 housekeeper.py       what a broker does beside its messages: checkpoints, compaction, retention of streams
 key_rotation.py      rotation of the encryption key: everything that another key encrypts, or none
 large_bodies.py      large bodies: put into the blob store before their message is published
@@ -16,23 +13,18 @@ leases.py            renews the leases of messages that are being handled, each 
 managed.py           a queue as operators see it: look inside, cancel, purge, pause, delete, redrive, discard
 message.pyx          messages as users see them, and the three batch loops
 options.py           options given by keyword: refused when they are unknown or cannot work
-outgoing.py          a message on its way in
-pending.py           an answer that waits for the disk, as a future for tasks and threads
+outgoing.py          a message on its way in, and publishing it to an exchange
 processed.py         what a worker has done: the ids of handled messages, durable
 queue.py             the verbs of a queue that wait for nothing: to send, take and settle
-reading.py           a place in one partition of a stream, moving on as it is read: waits for what is yet to come
+reading.py           a record of a stream, and a place in one partition that moves on as it is read
 receipts.pyx         receipts: strings that prove a lease
-records.py           a record of a stream, and where a reader may start
-redrive.py           moving messages from one queue to others, mostly dead letters back to where they died
+redrive.py           going through what waits in a queue: redrive moves messages, discard removes them
 runtime.py           the one lock around the core, and what happens when it is taken and let go
 signals.py           draining on SIGTERM and SIGINT: the first signal lets work at hand finish
 stats.py             figures of queues and of the whole broker
 storage.py           opening the core on a data directory or a database
-stream.py            the verbs of a stream under the lock: append, and read from any place
-sweep.py             going through what waits in a queue, step by step
-threads.py           threads for work that may wait for long, and the thread of an event loop
-ticker.py            the thread that lets time pass for a broker
-tracing.py           tracing as the options of a broker ask for it
+stream.py            the verbs of a stream under the lock: append, read from any place, blocks for bulk readers
+threads.py           threads for work that may wait for long, of an event loop, and the one that lets time pass
 verbs.py             writes a verb once, for threads and for asyncio
 waiters.py           threads, tasks and requests that wait for a message of a queue
 """

@@ -14,7 +14,7 @@ import asyncio
 
 from leveret.clock import NEVER_MS, Clock
 from leveret.runtime.durability import LoopNotifier
-from leveret.runtime.ticker import Lock
+from leveret.runtime.threads import Lock
 from leveret.storage.journal.commit import Commit, Outcome
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.store import Store

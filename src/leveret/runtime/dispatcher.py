@@ -8,7 +8,7 @@ from leveret.clock import NEVER_MS
 from leveret.core.dispatch import pump
 from leveret.core.errors import JournalFailed
 from leveret.runtime.housekeeper import HOUSEKEEP_MS
-from leveret.runtime.ticker import Ticker
+from leveret.runtime.threads import Ticker
 
 if TYPE_CHECKING:
     from leveret.runtime.runtime import Runtime

@@ -11,7 +11,7 @@ from leveret.clock import NEVER_MS
 from leveret.core.errors import JournalError, JournalFailed
 from leveret.runtime.key_rotation import OtherKeys, Rotation
 from leveret.runtime.large_bodies import LargeBodies
-from leveret.runtime.ticker import Ticker
+from leveret.runtime.threads import Ticker
 from leveret.storage.journal.store import Store
 from leveret.storage.stream.store import StreamStore
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from leveret.clock import NEVER_MS, Clock
 from leveret.core.errors import LeveretError
-from leveret.runtime.ticker import Ticker
+from leveret.runtime.threads import Ticker
 
 
 class Leasable(Protocol):

@@ -14,11 +14,9 @@ from leveret.core.held import Held
 from leveret.core.ids import parse_id
 from leveret.core.queue import Queue as CoreQueue
 from leveret.runtime import large_bodies
-from leveret.runtime.conditions import filter_of
 from leveret.runtime.message import Peeked, look
-from leveret.runtime.redrive import Redrive, RedriveResult
+from leveret.runtime.redrive import Discard, Redrive, RedriveResult, filter_of
 from leveret.runtime.stats import QueueStats, queue_stats
-from leveret.runtime.sweep import Discard
 from leveret.runtime.verbs import Durable, durably, in_thread, twin
 from leveret.storage.blobs import body_bytes
 

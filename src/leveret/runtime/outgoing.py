@@ -1,11 +1,17 @@
-"""A message on its way in: options in seconds and words become AMQP properties and the numbers of the core."""
+"""A message on its way in: options in seconds and words become AMQP properties and the numbers of the core.
 
-from typing import Any, NamedTuple
+It is published to a queue (runtime/queue.py), or here to an exchange; a large body is put away before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leveret.core.arguments import TIME_MS_MAX
 from leveret.core.deadletter import OWNED
 from leveret.core.dedup import content_id, digest
-from leveret.core.errors import InvalidArgument, MessageTooLarge
+from leveret.core.errors import InvalidArgument, MessageTooLarge, QueueFull
 from leveret.core.policy import QueuePolicy
 from leveret.core.properties import Properties, content, scan_header
 from leveret.core.publish import group_key
@@ -13,7 +19,11 @@ from leveret.core.tables import MalformedTable
 from leveret.observability.propagation import traced
 from leveret.runtime.bodies import PERSISTENT_MODE, encode
 from leveret.runtime.declare import milliseconds
-from leveret.runtime.message import DEDUP, GROUP
+from leveret.runtime.large_bodies import drop_unused, is_large, put_away
+from leveret.runtime.message import DEDUP, GROUP, ids
+
+if TYPE_CHECKING:
+    from leveret.runtime.runtime import Runtime
 
 PRIORITY_MAX = 255
 FREE_PROPERTIES = (
@@ -178,3 +188,37 @@ def _time(name: str, seconds: Any) -> int:
     if ms > TIME_MS_MAX:
         raise InvalidArgument(f"{name} is over the limit of {TIME_MS_MAX // 1000} seconds")
     return ms
+
+
+def publish(runtime: Runtime, vhost: str, exchange: str, routing_key: str, message: Outgoing) -> tuple[int, str | None]:
+    """Publish a message; give the commit batch to wait for and the id, None without a route."""
+    return _enter(runtime, vhost, exchange, routing_key, prepare(message, runtime.options.message_bytes_max))
+
+
+async def apublish(runtime: Runtime, vhost: str, exchange: str, routing_key: str, message: Outgoing) -> str | None:
+    """Publish a message, and put a large body away in another thread; give its id once it is durable."""
+    prepared = prepare(message, runtime.options.message_bytes_max)
+    if is_large(runtime, prepared):
+        commit_batch, sent = await asyncio.to_thread(_enter, runtime, vhost, exchange, routing_key, prepared)
+    else:
+        commit_batch, sent = _enter(runtime, vhost, exchange, routing_key, prepared)
+    await runtime.wait_async(commit_batch)
+    return sent
+
+
+def _enter(
+    runtime: Runtime, vhost: str, exchange: str, routing_key: str, message: PreparedMessage
+) -> tuple[int, str | None]:
+    """Put a large body away, and hand the message to the core."""
+    prepared = put_away(runtime, message)
+    properties, data = prepared.properties, prepared.data
+    with runtime as core:
+        options = prepared.options(core.now_ms)
+        try:
+            published = core.publish_through(vhost, exchange, routing_key, properties, data, **options)
+        finally:
+            drop_unused(runtime, prepared)
+        commit_batch = runtime.commit()
+    if published.refused:
+        raise QueueFull(f"a queue behind exchange '{exchange}' is at its limit: let consumers work, or raise it")
+    return commit_batch, ids(core.tag, [published.seq])[0]

@@ -58,24 +58,25 @@ class RuntimeQueue(ManagedQueue):
         done = self._send_plain(message)
         if done is None:
             prepared = self._prepare(message)
-            return None if self._is_large(prepared) else self._send(prepared)
+            return None if self._is_large(prepared) else self._sent(*self._enter([prepared]))
         return done
 
     def post_large(self, message: Outgoing) -> tuple[int, str]:
         """The same as post, for a message of any size: storing its body may take time."""
-        return self._send(self._prepare(message))
+        return self._sent(*self._publish([self._prepare(message)]))
 
     def post_many(self, batch: list[Any], **options: Any) -> tuple[int, list[str | None]] | None:
         """The same as post, for many."""
         done = self._send_bytes(batch, options)
         if done is None:
-            prepared = self._prepare_many(batch, options)
-            return None if any(map(self._is_large, prepared)) else self._send_many(prepared)
+            entered = self.post_prepared(self._prepare_many(batch, options))
+            return None if entered is None else (entered[0], ids(self.tag, entered[1]))
         return done
 
     def post_many_large(self, batch: list[Any], **options: Any) -> tuple[int, list[str | None]]:
         """The same as post_large, for many."""
-        return self._send_many(self._prepare_many(batch, options))
+        commit_batch, numbers = self._publish(self._prepare_many(batch, options))
+        return commit_batch, ids(self.tag, numbers)
 
     def post_bodies(self, header: bytes, bodies: list[bytes]) -> tuple[int, list[int]] | None:
         """Send bodies that all have this content header; None when one of them is large, or compared with others."""
@@ -102,37 +103,19 @@ class RuntimeQueue(ManagedQueue):
         if not message.plain or self._core.policy.content_dedup:
             return None
         content_type, data = encode(message.body)
-        if len(data) > self._plain_bytes_max:
-            return None
-        with self.runtime as core:
-            seq = core.send_many(self.core, HEADERS[content_type], [data])[0]
-            commit_batch = self.runtime.commit()
-        return self._sent(commit_batch, seq)
+        done = self.post_bodies(HEADERS[content_type], [data])
+        return None if done is None else self._sent(*done)
 
-    def _send(self, prepared: PreparedMessage) -> tuple[int, str]:
-        """Hand one message to the core; give the commit batch to wait for and the id."""
-        commit_batch, numbers = self._publish([prepared])
-        return self._sent(commit_batch, numbers[0])
-
-    def _sent(self, commit_batch: int, seq: int) -> tuple[int, str]:
+    def _sent(self, commit_batch: int, numbers: list[int]) -> tuple[int, str]:
         """The outcome of sending one message."""
-        if seq == 0:
+        if numbers[0] == 0:
             raise QueueFull(f"queue '{self.name}' is at its limit: let consumers work, or raise max_length")
-        return commit_batch, format_id(self.tag, seq)
+        return commit_batch, format_id(self.tag, numbers[0])
 
     def _send_bytes(self, batch: list[Any], options: dict[str, Any]) -> tuple[int, list[str | None]] | None:
         """The short way of small bodies that are bytes; None for others."""
-        if options or self._core.policy.content_dedup or not all_bytes(batch, self._plain_bytes_max):
-            return None
-        with self.runtime as core:
-            numbers = core.send_many(self.core, HEADERS[BYTES_TYPE], batch)
-            commit_batch = self.runtime.commit()
-        return commit_batch, ids(self.tag, numbers)
-
-    def _send_many(self, prepared: list[PreparedMessage]) -> tuple[int, list[str | None]]:
-        """Hand many messages to the core."""
-        commit_batch, numbers = self._publish(prepared)
-        return commit_batch, ids(self.tag, numbers)
+        done = None if options else self.post_bodies(HEADERS[BYTES_TYPE], batch)
+        return None if done is None else (done[0], ids(self.tag, done[1]))
 
     def _prepare(self, message: Outgoing) -> PreparedMessage:
         """Check and convert a message."""
@@ -183,30 +166,25 @@ class RuntimeQueue(ManagedQueue):
 
     # Receiving
 
-    def take(self, count: int, lease_ms: int | None, bytes_max: int = 0, consumer: str | None = None) -> list[Message]:
-        """Take what there is, as much as one answer may have; `consumer` is who the journal says that it was."""
-        with self.runtime:
-            return wrap(self, self.core.take(count, lease_ms, consumer, bytes_max, body_bytes))
-
-    def take_or_join(
-        self, waiter: Waiter, count: int, lease_ms: int | None, bytes_max: int = 0, consumer: str | None = None
+    def take(
+        self,
+        count: int,
+        lease_ms: int | None,
+        bytes_max: int = 0,
+        consumer: str | None = None,
+        waiter: Waiter | None = None,
+        again: bool = False,
     ) -> list[Message]:
-        """Take what there is; when there is nothing, let the waiter be woken when there is."""
+        """Take what there is, as much as one answer may have; `consumer` is who the journal says that it was.
+
+        When there is nothing, the waiter is woken when there is; `again`: it was woken before, and another was quicker.
+        """
         with self.runtime:
             taken = wrap(self, self.core.take(count, lease_ms, consumer, bytes_max, body_bytes))
-            if not taken:
-                self.runtime.waiters.join(self._core, waiter)
+            if waiter is not None and not taken:
+                waiters = self.runtime.waiters
+                (waiters.rejoin if again else waiters.join)(self._core, waiter)
         return taken
-
-    def look_again(
-        self, waiter: Waiter, count: int, lease_ms: int | None, bytes_max: int = 0, consumer: str | None = None
-    ) -> list[Message]:
-        """Take what there is after waking up; wait on when another was quicker."""
-        with self.runtime:
-            taken = wrap(self, self.core.take(count, lease_ms, consumer, bytes_max, body_bytes))
-            if not taken:
-                self.runtime.waiters.rejoin(self._core, waiter)
-            return taken
 
     def leave(self, waiter: Waiter) -> None:
         """Stop waiting."""

@@ -22,7 +22,7 @@ from leveret.runtime.dispatcher import QueueDispatcher
 from leveret.runtime.housekeeper import Housekeeper
 from leveret.runtime.large_bodies import LargeBodies
 from leveret.runtime.receipts import Receipts
-from leveret.runtime.ticker import Lock
+from leveret.runtime.threads import Lock
 from leveret.runtime.waiters import Waiters
 from leveret.storage.journal.store import Store
 from leveret.storage.stream.store import StreamStore

@@ -1,32 +1,36 @@
 """The verbs of a stream under the lock of the runtime: append, and read from any place, and again.
 
-What appends gives the commit batch to wait for. Only what is durable can be read.
+What appends gives the commit batch to wait for. Only what is durable can be read. Readers of very much get blocks of
+records as they lie in the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leveret.core.arguments import PARTITIONS
-from leveret.core.errors import InvalidArgument, QueueNotFound
+from leveret.core.errors import InvalidArgument, NotSupported, QueueNotFound
 from leveret.core.queue import Queue as CoreQueue
 from leveret.core.streams import Recorder
 from leveret.runtime.bodies import BYTES_TYPE, HEADERS
 from leveret.runtime.declare import milliseconds
 from leveret.runtime.message import all_bytes
 from leveret.runtime.outgoing import Outgoing, PreparedMessage, in_trace, prepare
-from leveret.runtime.reading import StreamReader
-from leveret.runtime.records import Place
+from leveret.runtime.reading import Place, StreamReader
 from leveret.runtime.verbs import Durable, durably, twin
+from leveret.storage.stream.log import PartitionLog
+from leveret.storage.stream.pieces import PIECE_BYTES_MAX, piece, reach
 from leveret.storage.stream.recorder import FILTER, KEY, PRODUCER, SEQUENCE, StreamRecorder, check_labels
 from leveret.storage.stream.starts import start_named
 
 if TYPE_CHECKING:
     from leveret.runtime.runtime import Runtime
 
+BLOCKS_BYTES_MAX = PIECE_BYTES_MAX
+"""Of the blocks of one answer, or one block if that is more."""
 SEND_MANY_MAX = 100_000  # records of one call wait in memory together
 
 
@@ -273,3 +277,49 @@ def streams_of(runtime: Runtime, vhost: str) -> list[RuntimeStream]:
     with runtime as core:
         found = [each for each in core.topology.vhost(vhost).queues.values() if each.recorder is not None]
     return [RuntimeStream(runtime, each) for each in sorted(found, key=lambda each: each.name)]
+
+
+class PartitionOffsets(NamedTuple):
+    """One partition: from its oldest record to before the next one; and what was asked for."""
+
+    partition: int
+    first: int
+    end: int
+    at: int | None = None
+    """The offset of the first record of a time or later."""
+    reach: int | None = None
+    """The offset that so many bytes reach from another."""
+
+
+def logs_of(queue: CoreQueue) -> list[PartitionLog]:
+    """The partitions of a stream."""
+    recorder = queue.recorder
+    if not isinstance(recorder, StreamRecorder):
+        raise NotSupported(f"'{queue.name}' is a queue, no stream: it has no offsets; read it by reservations")
+    return recorder.logs
+
+
+def log_of(queue: CoreQueue, partition: int) -> PartitionLog:
+    """One partition of a stream."""
+    logs = logs_of(queue)
+    if not 0 <= partition < len(logs):
+        raise InvalidArgument(f"stream '{queue.name}' has partitions 0 to {len(logs) - 1}, not {partition}")
+    return logs[partition]
+
+
+def offsets(
+    queue: CoreQueue, timestamp_ms: int | None, after: Mapping[int, int] | None, size: int | None
+) -> list[PartitionOffsets]:
+    """The offsets of every partition; at a time, and how far so many bytes go after some, if that is asked for."""
+    recorder, found = queue.recorder, []
+    for number, log in enumerate(logs_of(queue)):
+        assert isinstance(recorder, StreamRecorder), "logs_of has looked"
+        at = None if timestamp_ms is None else recorder.at(number, timestamp_ms)
+        reached = None if size is None or after is None or number not in after else reach(log, after[number], size)
+        found.append(PartitionOffsets(number, log.first_offset, log.committed, at, reached))
+    return found
+
+
+def blocks(queue: CoreQueue, partition: int, offset: int, end: int, size: int) -> bytes:
+    """The blocks of one partition from an offset on."""
+    return piece(log_of(queue, partition), offset, end, size)

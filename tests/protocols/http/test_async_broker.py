@@ -12,9 +12,8 @@ import pytest
 import leveret
 from leveret.core.errors import JournalFailed, QueueNotFound, TooMany
 from leveret.protocols.http.async_broker import AsyncBroker
-from leveret.runtime.durability import EARLY_COUNT
+from leveret.runtime.durability import EARLY_COUNT, PendingAnswer
 from leveret.runtime.outgoing import Outgoing
-from leveret.runtime.pending import PendingAnswer
 from tests.waiting import PATIENCE_S
 
 SMALL: dict[str, Any] = {"spare_bytes": 0, "disk_free_min_bytes": 0, "on_failure": "raise", "blob_bytes": 1_000}

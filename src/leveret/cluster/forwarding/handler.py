@@ -13,7 +13,7 @@ from leveret.core.errors import LeveretError
 from leveret.observability.logs import AROUND, Log
 from leveret.protocols.http.request import Refusal, Request
 from leveret.protocols.http.response import Response, Streamed
-from leveret.runtime.pending import PendingAnswer
+from leveret.runtime.durability import PendingAnswer
 
 if TYPE_CHECKING:
     from leveret.cluster.rpc.link import PeerLink

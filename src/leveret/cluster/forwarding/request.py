@@ -19,7 +19,7 @@ from leveret.cluster.rpc.wire import packed, unpacked
 from leveret.core.errors import InvalidArgument, LeveretError, Unreachable
 from leveret.protocols.http.request import HttpPeer, Refusal, Request
 from leveret.protocols.http.response import Response, Streamed
-from leveret.runtime.pending import PendingAnswer
+from leveret.runtime.durability import PendingAnswer
 from leveret.security.identity import Identity
 
 BODY_BYTES_MAX = 64 << 20  # of one request or answer, more than any server lets in

@@ -16,9 +16,9 @@ from typing import Any, Protocol, TypeVar
 from leveret.core.broker import Broker as Core
 from leveret.core.errors import LeveretError, QueueNotFound, TooMany
 from leveret.runtime.declare import VHOST, milliseconds
+from leveret.runtime.durability import PendingAnswer
 from leveret.runtime.message import Message
 from leveret.runtime.outgoing import Outgoing
-from leveret.runtime.pending import PendingAnswer
 from leveret.runtime.queue import RuntimeQueue
 from leveret.runtime.runtime import Runtime
 from leveret.runtime.threads import LoopThread
@@ -200,7 +200,7 @@ class Poll:
 
     def start(self, wait_s: float) -> asyncio.Future[Any]:
         """Look once more, and wait when there is nothing."""
-        taken = self._queue.take_or_join(self, *self._asked)
+        taken = self._queue.take(*self._asked, waiter=self)
         if taken:
             self._future.set_result(self._answer(taken))
             return self._future
@@ -218,7 +218,7 @@ class Poll:
         if self._future.done():
             return
         try:
-            taken = self._queue.look_again(self, *self._asked)
+            taken = self._queue.take(*self._asked, waiter=self, again=True)
         except LeveretError as error:
             self._future.set_exception(error)
             return

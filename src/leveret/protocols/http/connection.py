@@ -23,7 +23,7 @@ from leveret.protocols.http.reader import ReaderPhase, RequestReader
 from leveret.protocols.http.request import HttpPeer, Refusal, Request
 from leveret.protocols.http.response import NO_BODY, Admitted, Headers, Output, Response, Streamed, field_lines
 from leveret.protocols.net.admission import Slot
-from leveret.runtime.pending import PendingAnswer
+from leveret.runtime.durability import PendingAnswer
 from leveret.security.tls import ServerTls
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from leveret.protocols.http.async_broker import AsyncBroker
-from leveret.runtime.records import Place, StreamRecord
+from leveret.runtime.reading import Place, StreamRecord
 from leveret.runtime.stream import RuntimeStream
 from leveret.runtime.waiters import TaskWaiter
 

@@ -24,8 +24,7 @@ from leveret.protocols.rest.shapes import (
     trace_context,
 )
 from leveret.runtime.declare import declare_exchange
-from leveret.runtime.exchange import apublish
-from leveret.runtime.outgoing import Outgoing, prepare
+from leveret.runtime.outgoing import Outgoing, apublish, prepare
 from leveret.security.authorisation import Role
 
 BINDINGS_MAX = 10_000  # in one answer

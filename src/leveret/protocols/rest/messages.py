@@ -31,11 +31,10 @@ from leveret.protocols.rest.shapes import (
     outgoing,
     trace_context,
 )
-from leveret.runtime.conditions import filter_of
 from leveret.runtime.managed import STATES
 from leveret.runtime.outgoing import NAME_CHARS_MAX
 from leveret.runtime.queue import RuntimeQueue
-from leveret.runtime.redrive import Redrive
+from leveret.runtime.redrive import Redrive, filter_of
 
 BATCH_MAX = 1_000
 BROWSE_MAX = 1_000

@@ -27,9 +27,9 @@ from leveret.protocols.http.fields import Number, PatternText, RecordField, Whol
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.rest.messages import CONDITIONS
 from leveret.protocols.rest.operation import DONE, Answer, RestCall, RestOperation, routes
-from leveret.runtime.conditions import filter_of
 from leveret.runtime.message import Peeked, look
 from leveret.runtime.queue import RuntimeQueue
+from leveret.runtime.redrive import filter_of
 
 if TYPE_CHECKING:
     from leveret.core.browse import Cursor

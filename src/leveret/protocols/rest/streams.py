@@ -27,11 +27,19 @@ from leveret.protocols.rest.shapes import (
     payload,
     properties_of,
 )
-from leveret.runtime.blocks import BLOCKS_BYTES_MAX, PartitionOffsets, blocks, offsets
 from leveret.runtime.declare import declare_stream
 from leveret.runtime.outgoing import PreparedMessage
-from leveret.runtime.records import Place, StreamRecord
-from leveret.runtime.stream import Appended, RuntimeStream, stream_arguments, streams_of
+from leveret.runtime.reading import Place, StreamRecord
+from leveret.runtime.stream import (
+    BLOCKS_BYTES_MAX,
+    Appended,
+    PartitionOffsets,
+    RuntimeStream,
+    blocks,
+    offsets,
+    stream_arguments,
+    streams_of,
+)
 
 SETTINGS: dict[str, JsonField] = {
     "partitions": Whole("How many partitions it has, for good; default: 1.", 1, PARTITIONS_MAX),
