@@ -11,7 +11,7 @@ from leveret.observability.alerting.rules import AlertRuleSettings
 from leveret.observability.alerting.service import begin_silence
 from leveret.observability.alerting.silences import Silence
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import ManagementCall, enters, has, seen, sees
+from leveret.protocols.management.call import ManagementCall, enters, has, sees
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.listing import listed, one
 from leveret.protocols.management.refusals import BadRequest, NotAuthorised, answer, done
@@ -25,7 +25,7 @@ EVENTS_MAX = 1_000
 
 def list_alerts(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """What is wrong in the virtual hosts that the user sees, the worst first."""
-    with call.context.async_broker.runtime:
+    with call.runtime:
         found = call.context.alerts.alerts()
     return listed(call, [row for row in found if sees(call, row["vhost"])], name=lambda row: str(row["queue"]))
 
@@ -35,8 +35,8 @@ def list_events(call: ManagementCall) -> Answer:
     limit = call.number("limit")
     if limit is not None and limit > EVENTS_MAX:
         raise BadRequest(f"limit is at most {EVENTS_MAX}: ask for fewer")
-    with call.context.async_broker.runtime as core:
-        virtual_hosts = frozenset(virtual_host.name for virtual_host in seen(call, core))
+    with call.runtime as core:
+        virtual_hosts = frozenset(virtual_host.name for virtual_host in call.virtual_hosts(core))
         return answer(call.context.alerts.history.recent(EVENTS if limit is None else limit, virtual_hosts))
 
 
@@ -62,7 +62,7 @@ def put(
 
 def list_rules(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Every rule."""
-    with call.context.async_broker.runtime:
+    with call.runtime:
         book = call.context.alerts.book
         changed = {rule.name for rule in book.changed_rules()}
         found = [{**rule.to_dict(), "unit": rule.unit, "changed": rule.name in changed} for rule in book.rules()]
@@ -71,7 +71,7 @@ def list_rules(call: ManagementCall) -> Answer | Awaitable[Answer]:
 
 def look_at_rule(call: ManagementCall) -> Answer:
     """One of them."""
-    with call.context.async_broker.runtime:
+    with call.runtime:
         rule = call.context.alerts.book.rule(call.named("rule"))
     return one(call, {**rule.to_dict(), "unit": rule.unit})
 
@@ -94,8 +94,8 @@ def delete_rule(call: ManagementCall) -> Answer | Awaitable[Answer]:
 
 def list_silences(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """The silences in virtual hosts that the user sees, the one that ends first in front."""
-    with call.context.async_broker.runtime as core:
-        virtual_hosts = [virtual_host.name for virtual_host in seen(call, core)]
+    with call.runtime as core:
+        virtual_hosts = [virtual_host.name for virtual_host in call.virtual_hosts(core)]
         found = [each.to_dict() for each in call.context.alerts.book.silences() if any(map(each.is_in, virtual_hosts))]
     return listed(call, found)
 
@@ -140,14 +140,14 @@ def check_place(call: ManagementCall, vhost: object) -> None:
 
 def list_receivers(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Who is told, without anything secret."""
-    with call.context.async_broker.runtime:
+    with call.runtime:
         found = call.run("alerts.receivers")
     return listed(call, found)
 
 
 def look_at_receiver(call: ManagementCall) -> Answer:
     """One of them."""
-    with call.context.async_broker.runtime:
+    with call.runtime:
         return one(call, call.context.alerts.book.receiver(call.named("receiver")).shown())
 
 

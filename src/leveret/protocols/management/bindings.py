@@ -18,7 +18,7 @@ from leveret.core.exchanges import Binding, Exchange
 from leveret.core.jsonable import canonical, plain
 from leveret.core.topology import Vhost
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import ManagementCall, sees
+from leveret.protocols.management.call import ManagementCall, needed, sees
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.listing import listed, one
 from leveret.protocols.management.refusals import Missing, done
@@ -86,19 +86,13 @@ def bindings_to(virtual_host: Vhost, destination: Any) -> list[Row]:
 
 
 def list_all(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """The bindings of every virtual host that the user sees."""
-    with call.context.async_broker.runtime as core:
-        virtual_hosts = [
-            virtual_host for virtual_host in core.topology.vhosts.values() if sees(call, virtual_host.name)
-        ]
+    """The bindings of the virtual host that the path names, or of all that the user sees."""
+    with call.runtime as core:
+        if "vhost" in call.request.parameters:
+            virtual_hosts = [call.virtual_host(core)]
+        else:
+            virtual_hosts = [each for each in core.topology.vhosts.values() if sees(call, each.name)]
         handles = [handle for virtual_host in virtual_hosts for handle in all_of(virtual_host)]
-    return listed(call, handles, row, _source)
-
-
-def list_vhost(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Those of one."""
-    with call.context.async_broker.runtime as core:
-        handles = list(all_of(call.virtual_host(core)))
     return listed(call, handles, row, _source)
 
 
@@ -109,7 +103,7 @@ def _source(handle: Handle) -> str:
 
 def list_from(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Those that come from an exchange."""
-    with call.context.async_broker.runtime as core:
+    with call.runtime as core:
         virtual_host = call.virtual_host(core)
         exchange = find_exchange(virtual_host, call.named_exchange())
         rows = [shown(virtual_host, binding) for binding in exchange.bindings.values()]
@@ -120,7 +114,7 @@ def list_from(call: ManagementCall) -> Answer | Awaitable[Answer]:
 
 def list_to(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Those that lead to an exchange."""
-    with call.context.async_broker.runtime as core:
+    with call.runtime as core:
         virtual_host = call.virtual_host(core)
         rows = bindings_to(virtual_host, find_exchange(virtual_host, call.named_exchange()))
     return listed(call, rows)
@@ -128,24 +122,20 @@ def list_to(call: ManagementCall) -> Answer | Awaitable[Answer]:
 
 def list_between(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Those between two ends."""
-    with call.context.async_broker.runtime as core:
-        virtual_host = call.virtual_host(core)
-        rows = between(call, virtual_host)
+    with call.runtime as core:
+        rows = between(call, call.virtual_host(core))
     return listed(call, rows)
 
 
 def look(call: ManagementCall) -> Answer:
     """One of them."""
-    with call.context.async_broker.runtime as core:
+    with call.runtime as core:
         return one(call, find(call, call.virtual_host(core)))
 
 
 def find_exchange(virtual_host: Vhost, name: str) -> Exchange:
     """An exchange that is there."""
-    found = virtual_host.exchanges.get(name)
-    if found is None:
-        raise Missing()
-    return found
+    return needed(virtual_host.exchanges.get(name))
 
 
 def ends(call: ManagementCall, virtual_host: Vhost) -> tuple[Exchange, Any]:
@@ -154,9 +144,7 @@ def ends(call: ManagementCall, virtual_host: Vhost) -> tuple[Exchange, Any]:
     if KINDS.get(call.named("kind")) == "exchange":
         return source, find_exchange(virtual_host, call.named_exchange("destination"))
     target = virtual_host.queues.get(call.named("destination")) if call.named("kind") in KINDS else None
-    if target is None:
-        raise Missing()
-    return source, target
+    return source, needed(target)
 
 
 def between(call: ManagementCall, virtual_host: Vhost) -> list[Row]:

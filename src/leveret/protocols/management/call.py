@@ -6,7 +6,7 @@ the rules; every user of the API needs the tag management.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,12 +23,12 @@ from leveret.security.authorisation import OPERATOR, EntryRefused, Role, Tag, Ta
 from leveret.security.identity import Identity
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping
+    from collections.abc import Mapping
 
-    from leveret.core.broker import Broker
     from leveret.core.queue import Queue
     from leveret.protocols.http.cluster import Cluster
-    from leveret.protocols.management.context import AdminContext
+    from leveret.protocols.management.context import AdminContext, Row
+    from leveret.runtime.runtime import Runtime
 
 T = TypeVar("T")
 DEFAULT_EXCHANGE = "amq.default"  # what paths call the exchange without a name
@@ -55,6 +55,11 @@ class ManagementCall:
         return self.identity.user
 
     @property
+    def runtime(self) -> Runtime:
+        """The lock around the core."""
+        return self.context.async_broker.runtime
+
+    @property
     def nodes(self) -> Cluster:
         """The cluster of the node that was asked."""
         assert self.context.nodes is not None, "only nodes merge answers"
@@ -78,12 +83,16 @@ class ManagementCall:
         except VhostNotFound:
             raise Missing() from None
 
+    def virtual_hosts(self, core: Broker) -> list[Vhost]:
+        """The one that the path names; without a name those that lists show the user, sorted."""
+        if "vhost" in self.request.parameters:
+            return [self.virtual_host(core)]
+        return [virtual_host for name, virtual_host in sorted(core.topology.vhosts.items()) if sees(self, name)]
+
     def queue(self, core: Broker) -> Queue:
         """The queue that the path names."""
         found: Queue | None = self.virtual_host(core).queues.get(self.named("queue"))
-        if found is None:
-            raise Missing()
-        return found
+        return needed(found)
 
     def authorize(self, verb: str, names: Mapping[Role, str], topic_key: str | None = None) -> None:
         """Refuse what the user may not do by AMQP either; a token must have a scope for it as well."""
@@ -108,6 +117,18 @@ class ManagementCall:
         def act(core: Broker) -> Answer:
             self.run(operation, **arguments(core))
             return done()
+
+        return self.change(act)
+
+    def put(
+        self, operation: str, is_known: Callable[[Broker], bool], arguments: dict[str, Any]
+    ) -> Answer | Awaitable[Answer]:
+        """Add or replace something: 201 when it was not there, 204 when it was."""
+
+        def act(core: Broker) -> Answer:
+            known = is_known(core)
+            self.run(operation, **arguments)
+            return done(204 if known else 201)
 
         return self.change(act)
 
@@ -218,12 +239,13 @@ def sees(call: ManagementCall, vhost: str) -> bool:
     return has(call, "monitoring") or enters(call, vhost)
 
 
-def seen(call: ManagementCall, core: Broker) -> list[Vhost]:
-    """The virtual hosts that lists show the user, by name."""
-    return [virtual_host for _, virtual_host in sorted(core.topology.vhosts.items()) if sees(call, virtual_host.name)]
+def first(rows: Iterable[Row], **values: str) -> Row | None:
+    """The first row with these values."""
+    return next((row for row in rows if all(row[name] == value for name, value in values.items())), None)
 
 
-def check_own(call: ManagementCall, owner: str) -> None:
-    """Refuse a look at the connection of another user, unless the user is a monitor."""
-    if owner != call.user and not has(call, "monitoring"):
-        raise NotAuthorised(OBJECT)
+def needed(found: T | None) -> T:
+    """What was looked for, which must be there."""
+    if found is None:
+        raise Missing()
+    return found

@@ -41,7 +41,7 @@ class DeadLetterGroup(NamedTuple):
 async def list_vhost(call: ManagementCall) -> Answer:
     """The groups, the largest first; of the queues that a node names to a shard, as only the catalog knows them."""
     names = call.body.get("queues")
-    with call.context.async_broker.runtime as core:
+    with call.runtime as core:
         virtual_host = call.virtual_host(core)
         found = dead_letter_queues(virtual_host) if names is None else map(virtual_host.queues.get, map(str, names))
         known = [queue for queue in found if queue and call.allows("basic.get", {"queue": queue.name})]
@@ -67,7 +67,7 @@ async def _examine(call: ManagementCall, queue: Queue, most: int, groups: dict[D
     cursor: Cursor | None = ()
     examined = 0
     while cursor is not None and examined < most:
-        with call.context.async_broker.runtime:
+        with call.runtime:
             if queue.deleted:
                 break
             found, cursor = browse.ready_after(queue, cursor, min(most - examined, STEP))

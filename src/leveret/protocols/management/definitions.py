@@ -37,7 +37,7 @@ def give_out(call: ManagementCall) -> Answer:
 
 def give_out_vhost(call: ManagementCall) -> Answer:
     """What is defined in a virtual host."""
-    with call.context.async_broker.runtime as core:
+    with call.runtime as core:
         vhost = call.virtual_host(core).name
     return _given(call, {"rabbit_version": API_VERSION}, OF_VHOST, vhost)
 
@@ -53,7 +53,7 @@ async def _parts(
     """The head, then each section, some objects in each turn of the loop."""
     yield json.dumps(head)[:-1].encode()
     for section in sections:
-        with call.context.async_broker.runtime:
+        with call.runtime:
             rows = [row for row in SECTIONS[section][0](call.context.operations) if vhost in (None, row.get("vhost"))]
         if vhost is not None and section not in ("parameters", "policies"):
             rows = [{key: row[key] for key in row if key != "vhost"} for row in rows]
@@ -83,7 +83,7 @@ def take_in(call: ManagementCall) -> Answer | Awaitable[Answer]:
 
 def take_in_vhost(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """The same for one virtual host."""
-    with call.context.async_broker.runtime as core:
+    with call.runtime as core:
         vhost = call.virtual_host(core).name
     return _taken(call, _file(call), OF_VHOST, vhost)
 

@@ -17,7 +17,7 @@ from leveret.core.topology import Vhost
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management.bindings import find_exchange, implied
 from leveret.protocols.management.bindings import shown as shown_binding
-from leveret.protocols.management.call import ManagementCall, parsed, seen
+from leveret.protocols.management.call import ManagementCall, parsed
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.listing import NAME_CHARS_MAX, listed, one
 from leveret.protocols.management.refusals import BadRequest, answer, done
@@ -40,27 +40,19 @@ def shown(virtual_host: Vhost, exchange: Exchange) -> Row:
 
 
 def list_all(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """The exchanges of every virtual host that the user sees."""
-    with call.context.async_broker.runtime as core:
-        virtual_hosts = seen(call, core)
-        rows = [row for virtual_host in virtual_hosts for row in _rows(virtual_host)]
+    """The exchanges of the virtual host that the path names, or of all that the user sees."""
+    with call.runtime as core:
+        rows = [
+            shown(virtual_host, exchange)
+            for virtual_host in call.virtual_hosts(core)
+            for _, exchange in sorted(virtual_host.exchanges.items())
+        ]
     return listed(call, rows)
-
-
-def list_vhost(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Those of one."""
-    with call.context.async_broker.runtime as core:
-        rows = _rows(call.virtual_host(core))
-    return listed(call, rows)
-
-
-def _rows(virtual_host: Vhost) -> list[Row]:
-    return [shown(virtual_host, exchange) for _, exchange in sorted(virtual_host.exchanges.items())]
 
 
 def look(call: ManagementCall) -> Answer:
     """One exchange."""
-    with call.context.async_broker.runtime as core:
+    with call.runtime as core:
         virtual_host = call.virtual_host(core)
         found = shown(virtual_host, find_exchange(virtual_host, call.named_exchange()))
     return one(call, {**found, "incoming": [], "outgoing": []})
@@ -105,7 +97,7 @@ def probe_route(call: ManagementCall) -> Answer:
     """Follow a message that is not there; nothing is published."""
     key, headers = call.request.query.get("routing_key", ""), _headers(call)
     check_key(key)
-    with call.context.async_broker.runtime as core:
+    with call.runtime as core:
         virtual_host = call.virtual_host(core)
         exchange = find_exchange(virtual_host, call.named_exchange())
         found = probe(exchange, virtual_host.exchanges, key, headers)
@@ -157,7 +149,7 @@ def look_at_routing(call: ManagementCall) -> Answer:
         raise BadRequest(f"name has {len(wanted)} characters, the limit is {NAME_CHARS_MAX}: shorten it")
     found: dict[RoutingEdge, Row] = {}
     examined = 0
-    with call.context.async_broker.runtime as core:
+    with call.runtime as core:
         virtual_host = call.virtual_host(core)
         for edge, key in islice(_edges(virtual_host), EXAMINED_MAX):
             examined += 1

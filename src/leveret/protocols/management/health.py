@@ -133,7 +133,7 @@ def metadata_store(call: ManagementCall) -> Answer:
 
 def metadata_store_with_data(call: ManagementCall) -> Answer:
     """Whether there are definitions: at least a virtual host."""
-    with call.context.async_broker.runtime as core:
+    with call.runtime as core:
         found = bool(core.topology.vhosts)
     return ok() if found else failed("Metadata store has not yet been initialized: it reports to have no virtual hosts")
 
@@ -141,7 +141,7 @@ def metadata_store_with_data(call: ManagementCall) -> Answer:
 def queue_leaders(call: ManagementCall) -> Answer:
     """Whether the quorum queues of a virtual host, or of all, have a leader: in a cluster, the owner of their shard."""
     wanted, nodes = pattern_of(call), call.context.nodes
-    with call.context.async_broker.runtime as core:
+    with call.runtime as core:
         named = "vhost" in call.request.parameters
         virtual_hosts = [call.virtual_host(core)] if named else list(core.topology.vhosts.values())
         if nodes is None:
@@ -172,7 +172,7 @@ def virtual_hosts(call: ManagementCall) -> Answer:
     """Whether all virtual hosts run: they do unless the queues of a shard have no owner."""
     nodes = call.context.nodes
     vacant = [] if nodes is None else [each for each in nodes.shard_ids() if nodes.owner_of(each) is None]
-    with call.context.async_broker.runtime:
+    with call.runtime:
         return failed("Shards without an owner", shards=vacant) if vacant else ok()
 
 
@@ -206,7 +206,7 @@ def certificate_expiration(call: ManagementCall) -> Answer:
     if unit not in UNITS_MS:
         raise BadRequest(f"Time unit not recognised. Supported units: {', '.join(UNITS_MS)}.")
     process = call.context.process
-    with call.context.async_broker.runtime as core:
+    with call.runtime as core:
         last_ms = core.now_ms + int(within) * UNITS_MS[unit]
     ends_ms = process.certificate_ends_ms()
     expired: list[Row] = [] if ends_ms is None or ends_ms > last_ms else [{"expires_on": ends_ms}]

@@ -222,7 +222,7 @@ async def with_owner(call: ManagementCall, answer_of_shard: Answer) -> Answer:
     """One queue; only the catalog knows whether it is exclusive."""
     assert isinstance(answer_of_shard, Response), "a queue comes at once"
     row = json.loads(answer_of_shard.body)
-    with call.context.async_broker.runtime as core:
+    with call.runtime as core:
         exclusive = call.queue(core).owner is not None
     return answer({**row, "exclusive": exclusive} if "exclusive" in row else row)
 
@@ -241,7 +241,7 @@ def merge_published(call: ManagementCall, parts: Parts) -> Answer:
 def to_shards_of_dead_letters(call: ManagementCall) -> dict[str, Request]:
     """The request to the shards of dead-letter queues, which only the catalog knows, with their names."""
     by_shard: dict[str, list[str]] = defaultdict(list)
-    with call.context.async_broker.runtime as core:
+    with call.runtime as core:
         for queue in dead_letter_queues(call.virtual_host(core)):
             if call.allows("basic.get", {"queue": queue.name}):
                 by_shard[call.nodes.shard_id_of(queue.vhost, queue.name)].append(queue.name)

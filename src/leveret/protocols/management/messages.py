@@ -46,7 +46,7 @@ def publish(call: ManagementCall) -> Answer | Awaitable[Answer]:
     call.need("payload", "payload_encoding", "properties", "routing_key")
     key = call.field("routing_key", str)
     prepared = _prepared(call)
-    if is_large(call.context.async_broker.runtime, prepared):
+    if is_large(call.runtime, prepared):
         return _publish_large(call, key, prepared)
     return call.change(lambda core: _routed(_send(call, core, key, prepared)))
 
@@ -55,7 +55,7 @@ def destinations(call: ManagementCall) -> list[str]:
     """The queues that a message would go to, if the user may publish it."""
     call.need("payload", "payload_encoding", "properties", "routing_key")
     key, prepared = call.field("routing_key", str), _prepared(call)
-    with call.context.async_broker.runtime as core:
+    with call.runtime as core:
         _check_publish(call, core, key, prepared)
         found = core.route_through(call.named("vhost"), call.named_exchange(), key, prepared.properties)
         return [queue.name for queue in found]
@@ -89,7 +89,7 @@ def _send(call: ManagementCall, core: Broker, key: str, prepared: PreparedMessag
             call.named("vhost"), exchange, key, prepared.properties, prepared.data, persistent=persistent, **options
         )
     finally:
-        drop_unused(call.context.async_broker.runtime, prepared)
+        drop_unused(call.runtime, prepared)
 
 
 def _routed(published: Published) -> Answer:
@@ -99,7 +99,7 @@ def _routed(published: Published) -> Answer:
 def _prepared(call: ManagementCall) -> PreparedMessage:
     """The message that a body describes."""
     data = _payload(call)
-    check_size(len(data), call.context.async_broker.runtime.options.message_bytes_max)
+    check_size(len(data), call.runtime.options.message_bytes_max)
     found = without_client_deaths(_properties(call))
     check_user_id(call.identity, found.user_id)
     check_headers(*content(found, b""))
@@ -357,7 +357,7 @@ LEASES_MAX = 1_000  # that one answer tells of, those that are held longest
 
 def list_leases(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """The leases of a queue, the oldest first."""
-    with call.context.async_broker.runtime as core:
+    with call.runtime as core:
         queue = call.queue(core)
         call.authorize("basic.get", {"queue": queue.name})
         oldest = nsmallest(LEASES_MAX, browse.holdings(queue, "leased"), key=_held_since)

@@ -4,21 +4,20 @@ and the policies of operators.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
+from functools import partial
 
 from leveret.core.broker import Broker
 from leveret.core.parameters import all_parameters
 from leveret.core.policy import Policy
 from leveret.core.topology import Vhost
-from leveret.operations.policies import LIMITS, OPERATOR_POLICY
+from leveret.operations.policies import LIMITS, OPERATOR_POLICY, in_vhost
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management import users
-from leveret.protocols.management.call import ManagementCall, check, seen, spelled
+from leveret.protocols.management.call import ManagementCall, check, first, needed, spelled
 from leveret.protocols.management.context import AdminContext, Row
 from leveret.protocols.management.listing import listed, one
-from leveret.protocols.management.refusals import Missing, answer, checked_policy, done, invalid, term
-
-Ask = Callable[[ManagementCall], Answer | Awaitable[Answer]]
+from leveret.protocols.management.refusals import answer, checked_policy, invalid, term
 
 
 def shown(virtual_host: Vhost, policy: Policy) -> Row:
@@ -30,8 +29,7 @@ def shown(virtual_host: Vhost, policy: Policy) -> Row:
 
 def rows(virtual_host: Vhost, operator: bool) -> list[Row]:
     """The policies of one sort in a virtual host."""
-    found = virtual_host.operator_policies if operator else virtual_host.policies
-    return [shown(virtual_host, policy) for _, policy in sorted(found.items())]
+    return [shown(virtual_host, policy) for _, policy in sorted(in_vhost(virtual_host, operator).items())]
 
 
 def operator_policy(name: str, value: Row) -> Policy:
@@ -40,95 +38,51 @@ def operator_policy(name: str, value: Row) -> Policy:
     return checked_policy(name, value.get("pattern", ""), priority, apply_to, value.get("definition", {}), True)
 
 
-def put_policy(call: ManagementCall, vhost: str, policy: Policy) -> None:
-    """Add or replace a policy that was checked."""
-    call.run(
-        "policies.set",
-        vhost=vhost,
-        name=policy.name,
-        pattern=policy.pattern,
-        definition=policy.definition,
-        priority=policy.priority,
-        apply_to=policy.apply_to,
-        operator=policy.operator,
-    )
+def list_all(call: ManagementCall, operator: bool = False) -> Answer | Awaitable[Answer]:
+    """Those of the virtual host that the path names, or of all that the user sees."""
+    with call.runtime as core:
+        found = [row for virtual_host in call.virtual_hosts(core) for row in rows(virtual_host, operator)]
+    return listed(call, found)
 
 
-def list_all(operator: bool) -> Ask:
-    """Those of every virtual host that the user sees."""
-
-    def ask(call: ManagementCall) -> Answer | Awaitable[Answer]:
-        with call.context.async_broker.runtime as core:
-            virtual_hosts = seen(call, core)
-            found = [row for virtual_host in virtual_hosts for row in rows(virtual_host, operator)]
-        return listed(call, found)
-
-    return ask
-
-
-def list_vhost(operator: bool) -> Ask:
-    """Those of one."""
-
-    def ask(call: ManagementCall) -> Answer | Awaitable[Answer]:
-        with call.context.async_broker.runtime as core:
-            found = rows(call.virtual_host(core), operator)
-        return listed(call, found)
-
-    return ask
-
-
-def look(operator: bool) -> Ask:
+def look(call: ManagementCall, operator: bool = False) -> Answer:
     """One policy."""
-
-    def ask(call: ManagementCall) -> Answer | Awaitable[Answer]:
-        with call.context.async_broker.runtime as core:
-            return one(call, _find(call, call.virtual_host(core), operator))
-
-    return ask
+    with call.runtime as core:
+        return one(call, _find(call, core, operator))
 
 
-def _find(call: ManagementCall, virtual_host: Vhost, operator: bool) -> Row:
-    found = next((row for row in rows(virtual_host, operator) if row["name"] == call.named("policy")), None)
-    if found is None:
-        raise Missing()
-    return found
+def _find(call: ManagementCall, core: Broker, operator: bool) -> Row:
+    return needed(first(rows(call.virtual_host(core), operator), name=call.named("policy")))
 
 
-def put(operator: bool) -> Ask:
+def put(call: ManagementCall, operator: bool = False) -> Answer | Awaitable[Answer]:
     """Add or replace a policy."""
-
-    def ask(call: ManagementCall) -> Answer | Awaitable[Answer]:
-        call.need("definition", "pattern")
-        pattern, priority = call.body["pattern"], spelled(call.body.get("priority", 0), int)
-        if not isinstance(pattern, str):
-            raise invalid(f"pattern should be a binary but was {term(pattern)}")
-        if not isinstance(priority, int) or isinstance(priority, bool):
-            raise invalid(f"priority should be a number, actually was {term(priority)}")
-        apply_to, definition = call.body.get("apply-to", "all"), call.body["definition"]
-        policy = checked_policy(call.named("policy"), pattern, priority, apply_to, definition, operator)
-
-        def keep(core: Broker) -> Answer:
-            virtual_host = call.virtual_host(core)
-            known = policy.name in (virtual_host.operator_policies if operator else virtual_host.policies)
-            put_policy(call, virtual_host.name, policy)
-            return done(204 if known else 201)
-
-        return call.change(keep)
-
-    return ask
+    call.need("definition", "pattern")
+    pattern, priority = call.body["pattern"], spelled(call.body.get("priority", 0), int)
+    if not isinstance(pattern, str):
+        raise invalid(f"pattern should be a binary but was {term(pattern)}")
+    if not isinstance(priority, int) or isinstance(priority, bool):
+        raise invalid(f"priority should be a number, actually was {term(priority)}")
+    apply_to, definition = call.body.get("apply-to", "all"), call.body["definition"]
+    policy = checked_policy(call.named("policy"), pattern, priority, apply_to, definition, operator)
+    names = ("name", "pattern", "definition", "priority", "apply_to", "operator")
+    arguments = {"vhost": call.named("vhost"), **{name: getattr(policy, name) for name in names}}
+    return call.put("policies.set", lambda core: policy.name in in_vhost(call.virtual_host(core), operator), arguments)
 
 
-def delete(operator: bool) -> Ask:
+def delete(call: ManagementCall, operator: bool = False) -> Answer | Awaitable[Answer]:
     """Remove a policy."""
 
-    def ask(call: ManagementCall) -> Answer | Awaitable[Answer]:
-        def found(core: Broker) -> Row:
-            row = _find(call, call.virtual_host(core), operator)
-            return {"vhost": row["vhost"], "name": row["name"], "operator": operator}
+    def found(core: Broker) -> Row:
+        row = _find(call, core, operator)
+        return {"vhost": row["vhost"], "name": row["name"], "operator": operator}
 
-        return call.changed("policies.clear", found)
+    return call.changed("policies.clear", found)
 
-    return ask
+
+list_operators, look_at_operators, put_operators, delete_operators = (
+    partial(each, operator=True) for each in (list_all, look, put, delete)
+)
 
 
 CLUSTER_NAME = "cluster_name"
@@ -139,63 +93,42 @@ COMPONENTS = {LIMITS: "vhosts.limits", OPERATOR_POLICY: "operator-policies.set"}
 
 
 def list_parameters(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Those of the virtual hosts that the user sees, of one component or of all."""
+    """Those of one component or of all, in the virtual host that the path names or in all that the user sees."""
     component = call.request.parameters.get("component")
-    with call.context.async_broker.runtime as core:
-        virtual_hosts = seen(call, core)
-        found = [
-            row
-            for virtual_host in virtual_hosts
-            for row in call.run("parameters.list", vhost=virtual_host.name)
-            if component in (None, row["component"])
-        ]
-    return listed(call, found)
-
-
-def list_vhost_parameters(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Those of one."""
-    with call.context.async_broker.runtime as core:
-        rows = call.run("parameters.list", vhost=call.virtual_host(core).name)
-    found = [row for row in rows if row["component"] == call.named("component")]
-    return listed(call, found)
+    with call.runtime as core:
+        names = [virtual_host.name for virtual_host in call.virtual_hosts(core)]
+        found = [row for name in names for row in call.run("parameters.list", vhost=name)]
+    return listed(call, [row for row in found if component in (None, row["component"])])
 
 
 def look_at_parameter(call: ManagementCall) -> Answer:
     """One parameter."""
-    with call.context.async_broker.runtime as core:
-        return one(call, _find_parameter(call, core))
+    with call.runtime as core:
+        return one(call, needed(_parameter(call, core)))
 
 
-def _find_parameter(call: ManagementCall, core: Broker) -> Row:
-    found = _known_parameter(call, core)
-    if found is None:
-        raise Missing()
-    return found
-
-
-def _known_parameter(call: ManagementCall, core: Broker) -> Row | None:
-    wanted = call.named("component"), call.named("name")
+def _parameter(call: ManagementCall, core: Broker) -> Row | None:
     rows: list[Row] = call.run("parameters.list", vhost=call.virtual_host(core).name)
-    return next((row for row in rows if (row["component"], row["name"]) == wanted), None)
+    return first(rows, component=call.named("component"), name=call.named("name"))
 
 
 def put_parameter(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Set limits, or the policy of an operator."""
-    value, component = call.field("value", dict), call.named("component")
+    value, component, name = call.field("value", dict), call.named("component"), call.named("name")
     _check_component(call)
 
-    def keep(core: Broker) -> Answer:
-        known, vhost = _known_parameter(call, core), call.named("vhost")
+    def is_known(core: Broker) -> bool:
+        known = _parameter(call, core)
         if component == LIMITS:
             users.check_vhost(value)
         elif component == OPERATOR_POLICY:
-            operator_policy(call.named("name"), value)
+            operator_policy(name, value)
         else:
             raise invalid(f"component {component} not found")
-        call.run("parameters.set", component=component, name=call.named("name"), value=value, vhost=vhost)
-        return done(204 if known else 201)
+        return known is not None
 
-    return call.change(keep)
+    arguments = {"component": component, "name": name, "value": value, "vhost": call.named("vhost")}
+    return call.put("parameters.set", is_known, arguments)
 
 
 def _check_component(call: ManagementCall) -> None:
@@ -210,7 +143,8 @@ def delete_parameter(call: ManagementCall) -> Answer | Awaitable[Answer]:
     _check_component(call)
 
     def found(core: Broker) -> Row:
-        return {name: _find_parameter(call, core)[name] for name in ("component", "vhost", "name")}
+        row = needed(_parameter(call, core))
+        return {name: row[name] for name in ("component", "vhost", "name")}
 
     return call.changed("parameters.clear", found)
 
@@ -220,35 +154,27 @@ def delete_parameter(call: ManagementCall) -> Answer | Awaitable[Answer]:
 
 def list_global(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Every global parameter."""
-    with call.context.async_broker.runtime:
+    with call.runtime:
         found = call.run("global-parameters.list")
     return listed(call, found)
 
 
 def look_at_global(call: ManagementCall) -> Answer:
     """One of them."""
-    with call.context.async_broker.runtime:
+    with call.runtime:
         return one(call, _find_global(call))
 
 
 def _find_global(call: ManagementCall) -> Row:
     rows: list[Row] = call.run("global-parameters.list")
-    found = next((row for row in rows if row["name"] == call.named("name")), None)
-    if found is None:
-        raise Missing()
-    return found
+    return needed(first(rows, name=call.named("name")))
 
 
 def put_global(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Keep a value under a name."""
     call.need("value")
-
-    def keep(core: Broker) -> Answer:
-        known = call.named("name") in all_parameters(core)
-        call.run("global-parameters.set", name=call.named("name"), value=call.body["value"])
-        return done(204 if known else 201)
-
-    return call.change(keep)
+    arguments = {"name": call.named("name"), "value": call.body["value"]}
+    return call.put("global-parameters.set", lambda core: arguments["name"] in all_parameters(core), arguments)
 
 
 def delete_global(call: ManagementCall) -> Answer | Awaitable[Answer]:
@@ -264,7 +190,7 @@ def cluster_name(context: AdminContext, core: Broker) -> str:
 
 def look_at_cluster_name(call: ManagementCall) -> Answer:
     """How the cluster is called."""
-    with call.context.async_broker.runtime as core:
+    with call.runtime as core:
         return answer({"name": cluster_name(call.context, core)})
 
 

@@ -1,4 +1,4 @@
-"""Queues: listed, looked at, made, deleted, purged; single messages are in gets.py and moves.py."""
+"""Queues: listed, looked at, made, deleted, purged; single messages are in messages.py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from leveret.core.topology import Vhost
 from leveret.protocols.http.bulk import PURGED
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management.bindings import bindings_to
-from leveret.protocols.management.call import ManagementCall, seen
+from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import AdminContext, Row
 from leveret.protocols.management.listing import Fetch, Key, fetched, listed, one, range_of, reduced
 from leveret.protocols.management.rates import DEPTHS, STATS, SampleRange, counted, held_messages, message_stats
@@ -38,17 +38,18 @@ TAKEN_BYTES = 300  # or is taken, or not due yet
 
 
 def list_all(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """The queues of every virtual host that the user sees."""
-    with call.context.async_broker.runtime as core:
-        virtual_hosts = seen(call, core)
-    return _listed(call, ByName(call.context.async_broker.runtime, virtual_hosts))
+    """The queues of the virtual host that the path names, or of all that the user sees."""
+    with call.runtime as core:
+        queues = ByName(call.runtime, call.virtual_hosts(core))
+    if call.context.nodes is not None:
+        return fetched(call, queues, fetch_of(call), NAME, {name: KEYS[name] for name in ("name", "vhost")})
+    lengths, rates = range_of(call, "lengths"), range_of(call, "msg_rates")
 
+    def make(queue: Queue) -> Row | None:
+        with call.runtime as core:
+            return None if queue.deleted else shown(call.context, core, queue, lengths, rates)
 
-def list_vhost(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Those of one."""
-    with call.context.async_broker.runtime as core:
-        virtual_host = call.virtual_host(core)
-    return _listed(call, ByName(call.context.async_broker.runtime, [virtual_host]))
+    return listed(call, queues, make, NAME, sort_keys(call.context))
 
 
 class ByName(Sequence[Any]):
@@ -73,18 +74,6 @@ class ByName(Sequence[Any]):
                 found += map(virtual_host.queues.__getitem__, names[start:stop])
                 start, stop = max(0, start - len(names)), max(0, stop - len(names))
         return found
-
-
-def _listed(call: ManagementCall, queues: Sequence[Queue]) -> Answer | Awaitable[Answer]:
-    if call.context.nodes is not None:
-        return fetched(call, queues, fetch_of(call), NAME, {name: KEYS[name] for name in ("name", "vhost")})
-    lengths, rates = range_of(call, "lengths"), range_of(call, "msg_rates")
-
-    def make(queue: Queue) -> Row | None:
-        with call.context.async_broker.runtime as core:
-            return None if queue.deleted else shown(call.context, core, queue, lengths, rates)
-
-    return listed(call, queues, make, NAME, sort_keys(call.context))
 
 
 def fetch_of(call: ManagementCall) -> Fetch:
@@ -159,7 +148,7 @@ def sort_keys(context: AdminContext) -> dict[str, Key]:
 def look(call: ManagementCall) -> Answer:
     """One queue, with its consumers."""
     lengths, rates = range_of(call, "lengths"), range_of(call, "msg_rates")
-    with call.context.async_broker.runtime as core:
+    with call.runtime as core:
         queue = call.queue(core)
         found = shown(call.context, core, queue, lengths, rates)
         found["consumer_details"] = call.context.clients.consumers_of(queue)
@@ -170,7 +159,7 @@ def look(call: ManagementCall) -> Answer:
 
 def list_bindings(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """The bindings that lead to a queue."""
-    with call.context.async_broker.runtime as core:
+    with call.runtime as core:
         rows = bindings_to(call.virtual_host(core), call.queue(core))
     return listed(call, rows)
 

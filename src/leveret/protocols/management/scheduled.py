@@ -25,7 +25,7 @@ def list_vhost(call: ManagementCall) -> Answer:
     wanted, limit = call.request.query.get("queue"), call.number("limit")
     if limit is not None and not 1 <= limit <= TOLD_MAX:
         raise BadRequest(f"limit is from 1 to {TOLD_MAX}: ask for one queue to see more of it")
-    with call.context.async_broker.runtime as core:
+    with call.runtime as core:
         holding = [queue for queue in call.virtual_host(core).queues.values() if queue.scheduled]
         readable = [queue for queue in holding if call.allows("basic.get", {"queue": queue.name})]
         allowed = sorted(readable, key=NAME)

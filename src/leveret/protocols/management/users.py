@@ -6,12 +6,13 @@ import asyncio
 import secrets
 from base64 import b64encode
 from collections.abc import Awaitable
+from functools import partial
 from hashlib import sha256
-from typing import Any
 
 from leveret.core.broker import Broker
+from leveret.protocols.http.cluster import awaited
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import ManagementCall, sees, spelled
+from leveret.protocols.management.call import ManagementCall, spelled
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.listing import listed, one
 from leveret.protocols.management.refusals import BadRequest, Missing, answer, done, invalid, pairs, term
@@ -70,19 +71,12 @@ def put(call: ManagementCall) -> Answer | Awaitable[Answer]:
 async def _put_hashed(call: ManagementCall, name: str, password: str) -> Answer:
     """Hash a password in another thread: it takes its time."""
     stored = await asyncio.to_thread(passwords.hash_new, password, call.context.access.password_chars_min)
-    answered = _put(call, name, stored)
-    return await answered if isinstance(answered, Awaitable) else answered
+    return await awaited(_put(call, name, stored))
 
 
 def _put(call: ManagementCall, name: str, stored: str) -> Answer | Awaitable[Answer]:
-    tags: Any = call.body["tags"]
-
-    def keep(core: Broker) -> Answer:
-        known = name in call.context.access.users
-        call.run("users.put", name=name, password_hash=stored, tags=tags)
-        return done(204 if known else 201)
-
-    return call.change(keep)
+    arguments = {"name": name, "password_hash": stored, "tags": call.body["tags"]}
+    return call.put("users.put", lambda core: name in call.context.access.users, arguments)
 
 
 def delete(call: ManagementCall) -> Answer | Awaitable[Answer]:
@@ -130,133 +124,73 @@ def _hashed(password: str) -> Answer:
     return answer({"ok": b64encode(salt + sha256(salt + secret).digest()).decode()})
 
 
-TOPICS = "topic-permissions"
+PERMISSIONS, TOPICS = "permissions", "topic-permissions"
+PATTERNS = {PERMISSIONS: ("configure", "write", "read"), TOPICS: ("exchange", "write", "read")}
+"""The fields of both kinds: what a user may do in a virtual host, and which keys of a topic exchange it may use."""
 
 
-def permission_rows(call: ManagementCall, kind: str = "permissions", **only: str) -> list[Row]:
-    """Permissions, or those on keys: of all users or of one, everywhere or in one virtual host."""
+def list_permissions(call: ManagementCall, kind: str = PERMISSIONS) -> Answer | Awaitable[Answer]:
+    """Of all users, or of the user or the virtual host that the path names."""
+    only = {}
+    if "user" in call.request.parameters:
+        only["user"] = find(call).name
+    if "vhost" in call.request.parameters:
+        with call.runtime as core:
+            only["vhost"] = call.virtual_host(core).name
+    return listed(call, _rows(call, kind, **only))
+
+
+def _rows(call: ManagementCall, kind: str, **only: str) -> list[Row]:
     return sorted(call.run(f"{kind}.list", **only), key=lambda row: (row["vhost"], row["user"]))
 
 
-def list_permissions(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Of all users."""
-    return listed(call, permission_rows(call))
-
-
-def list_user_permissions(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Those of a user."""
-    return listed(call, permission_rows(call, user=find(call).name))
-
-
-def list_vhost_permissions(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Those in a virtual host."""
-    with call.context.async_broker.runtime as core:
-        vhost = call.virtual_host(core).name
-    return listed(call, permission_rows(call, vhost=vhost))
+def _named(call: ManagementCall, kind: str) -> list[Row]:
+    """Those of one user in one virtual host; of keys, on the exchange that the path names, or on all."""
+    exchange = call.request.parameters.get("exchange")
+    rows = _rows(call, kind, user=call.named("user"), vhost=call.named("vhost"))
+    found = [row for row in rows if exchange in (None, row.get("exchange"))]
+    if not found:
+        raise Missing()
+    return found
 
 
 def look_at_permission(call: ManagementCall) -> Answer:
-    """Those of one user in one virtual host."""
-    found = permission_rows(call, user=call.named("user"), vhost=call.named("vhost"))
-    if not found:
-        raise Missing()
-    return one(call, found[0])
-
-
-def put_permission(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """What a user may do in a virtual host."""
-    patterns = _patterns(call, "configure", "write", "read")
-
-    def keep(core: Broker) -> Answer:
-        user, vhost = _owner(call, core)
-        known = call.context.access.permissions.may_enter(user, vhost)
-        call.run("permissions.set", user=user, vhost=vhost, **patterns)
-        return done(204 if known else 201)
-
-    return call.change(keep)
-
-
-def delete_permission(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """A user may not enter a virtual host any more."""
-
-    def found(core: Broker) -> Row:
-        if not permission_rows(call, user=call.named("user"), vhost=call.named("vhost")):
-            raise Missing()
-        return {"user": call.named("user"), "vhost": call.named("vhost")}
-
-    return call.changed("permissions.clear", found)
-
-
-def _patterns(call: ManagementCall, *names: str) -> dict[str, str]:
-    """Fields that are all needed."""
-    call.need(*names)
-    return {name: call.field(name, str) for name in names}
-
-
-def _owner(call: ManagementCall, core: Broker) -> tuple[str, str]:
-    """User and virtual host, if there are such."""
-    user, vhost = call.named("user"), call.named("vhost")
-    if user not in call.context.access.users or vhost not in core.topology.vhosts:
-        raise BadRequest("vhost_or_user_not_found")
-    return user, vhost
-
-
-# Keys
-
-
-def list_all_topics(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Of all users, on keys."""
-    return listed(call, permission_rows(call, TOPICS))
-
-
-def list_user_topics(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Those of a user."""
-    return listed(call, permission_rows(call, TOPICS, user=find(call).name))
-
-
-def list_vhost_topics(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Those in a virtual host."""
-    with call.context.async_broker.runtime as core:
-        vhost = call.virtual_host(core).name
-    return listed(call, permission_rows(call, TOPICS, vhost=vhost))
+    """What one user may do in one virtual host."""
+    return one(call, _named(call, PERMISSIONS)[0])
 
 
 def look_at_topics(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Those of one user in one virtual host, on one exchange or on all."""
-    found = _topics(call)
-    if not found:
-        raise Missing()
-    return listed(call, found)
+    """Which keys one user may use in one virtual host."""
+    return listed(call, _named(call, TOPICS))
 
 
-def _topics(call: ManagementCall) -> list[Row]:
-    exchange = call.request.parameters.get("exchange")
-    found = permission_rows(call, TOPICS, user=call.named("user"), vhost=call.named("vhost"))
-    return [row for row in found if exchange in (None, row["exchange"])]
+def put_permission(call: ManagementCall, kind: str = PERMISSIONS) -> Answer | Awaitable[Answer]:
+    """Let a user do something in a virtual host."""
+    call.need(*PATTERNS[kind])
+    given = {name: call.field(name, str) for name in PATTERNS[kind]}
+    place = {"user": call.named("user"), "vhost": call.named("vhost")}
+
+    def is_known(core: Broker) -> bool:
+        if place["user"] not in call.context.access.users or place["vhost"] not in core.topology.vhosts:
+            raise BadRequest("vhost_or_user_not_found")
+        return bool(_rows(call, kind, **place))
+
+    return call.put(f"{kind}.set", is_known, {**place, **given})
 
 
-def put_topic(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Which keys of an exchange a user may publish with and bind."""
-    patterns = _patterns(call, "exchange", "write", "read")
-
-    def keep(core: Broker) -> Answer:
-        user, vhost = _owner(call, core)
-        known = bool(permission_rows(call, TOPICS, user=user, vhost=vhost))
-        call.run("topic-permissions.set", user=user, vhost=vhost, **patterns)
-        return done(204 if known else 201)
-
-    return call.change(keep)
-
-
-def delete_topics(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """A user may use every key again, of one exchange or of all."""
+def delete_permission(call: ManagementCall, kind: str = PERMISSIONS) -> Answer | Awaitable[Answer]:
+    """Keep a user out of a virtual host, or let it use every key again."""
 
     def found(core: Broker) -> Row:
-        if not _topics(call):
-            raise Missing()
-        return {name: call.request.parameters.get(name) for name in ("user", "vhost", "exchange")}
+        _named(call, kind)
+        return dict(call.request.parameters)
 
-    return call.changed("topic-permissions.clear", found)
+    return call.changed(f"{kind}.clear", found)
+
+
+list_topics, put_topic, delete_topics = (
+    partial(each, kind=TOPICS) for each in (list_permissions, put_permission, delete_permission)
+)
 
 
 OF_VHOST = ("max-connections", "max-queues")
@@ -281,82 +215,39 @@ def check_vhost(limits: Row) -> None:
         raise invalid(wrong)
 
 
-def _given(call: ManagementCall) -> Row:
-    """The limit that the path names, with its value."""
+def _limit(call: ManagementCall) -> Row:
+    """The limit that the path names, with its new value; DELETE removes it."""
+    if call.request.method == "DELETE":
+        return {call.named("limit"): UNLIMITED}
     call.need("value")
     return {call.named("limit"): spelled(call.body["value"], int)}
 
 
-# Virtual hosts
-
-
-def list_limits_of_vhosts(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Those of the virtual hosts that the user sees."""
-    with call.context.async_broker.runtime as core:
-        names = [name for name in sorted(core.topology.vhosts) if sees(call, name)]
-    found = [_of_vhost(call, name) for name in names]
+def list_vhost_limits(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """Those of the virtual host that the path names, or of all that the user sees."""
+    with call.runtime as core:
+        names = [virtual_host.name for virtual_host in call.virtual_hosts(core)]
+    found = [{"vhost": name, "value": call.context.access.vhost_limits(name).values()} for name in names]
     return listed(call, [row for row in found if row["value"]])
 
 
-def list_limits_of_vhost(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Those of one."""
-    with call.context.async_broker.runtime as core:
-        found = _of_vhost(call, call.virtual_host(core).name)
-    return listed(call, [found] if found["value"] else [])
-
-
-def _of_vhost(call: ManagementCall, name: str) -> Row:
-    return {"vhost": name, "value": call.context.access.vhost_limits(name).values()}
-
-
-def put_vhost_limit(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Set a limit; -1 is none."""
-    given = _given(call)
-    check_vhost(given)
-    return _change_vhost(call, given)
-
-
-def delete_vhost_limit(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Remove a limit."""
-    removed = {call.named("limit"): UNLIMITED}
-    check_vhost(removed)
-    return _change_vhost(call, removed)
-
-
-def _change_vhost(call: ManagementCall, limits: Row) -> Answer | Awaitable[Answer]:
+def change_vhost_limit(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """Set or remove a limit of a virtual host; -1 is none."""
+    limits = _limit(call)
+    check_vhost(limits)
     return call.changed("vhosts.limits", lambda core: {"name": call.virtual_host(core).name, "limits": limits})
 
 
-# Users
-
-
-def list_limits_of_users(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Those of every user who has some."""
-    found = [_of_user(user) for user in call.context.access.users]
+def list_user_limits(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """Those of the user that the path names, or of all."""
+    users = [find(call)] if "user" in call.request.parameters else call.context.access.users
+    found = [{"user": user.name, "value": user.to_dict()["limits"]} for user in users]
     return listed(call, [row for row in found if row["value"]])
 
 
-def list_limits_of_user(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Those of one."""
-    found = _of_user(find(call))
-    return listed(call, [found] if found["value"] else [])
-
-
-def _of_user(user: User) -> Row:
-    return {"user": user.name, "value": user.to_dict()["limits"]}
-
-
-def put_user_limit(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Set a limit; -1 is none."""
-    return _change_user(call, _given(call))
-
-
-def delete_user_limit(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Remove a limit."""
-    return _change_user(call, {call.named("limit"): UNLIMITED})
-
-
-def _change_user(call: ManagementCall, limits: Row) -> Answer | Awaitable[Answer]:
+def change_user_limit(call: ManagementCall) -> Answer | Awaitable[Answer]:
+    """Set or remove a limit of a user; -1 is none."""
+    limits = _limit(call)
     wrong = _wrong(limits, OF_USER, "user-limits")
     if wrong is not None:
         raise BadRequest(wrong)

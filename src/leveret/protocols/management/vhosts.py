@@ -8,7 +8,7 @@ from leveret.core.broker import Broker
 from leveret.core.topology import Vhost
 from leveret.operations.vhosts import UNDEFINED
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import ManagementCall, seen
+from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import AdminContext, Row
 from leveret.protocols.management.listing import listed, one
 from leveret.protocols.management.rates import DEPTH_INDEXES, DEPTHS, message_stats
@@ -37,8 +37,8 @@ def shown(context: AdminContext, virtual_host: Vhost) -> Row:
 
 def list_all(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Those that the user sees."""
-    with call.context.async_broker.runtime as core:
-        virtual_hosts = seen(call, core)
+    with call.runtime as core:
+        virtual_hosts = call.virtual_hosts(core)
     return listed(
         call,
         virtual_hosts,
@@ -49,7 +49,7 @@ def list_all(call: ManagementCall) -> Answer | Awaitable[Answer]:
 
 def look(call: ManagementCall) -> Answer:
     """One virtual host."""
-    with call.context.async_broker.runtime as core:
+    with call.runtime as core:
         return one(call, shown(call.context, call.virtual_host(core)))
 
 
@@ -76,13 +76,12 @@ def put(call: ManagementCall) -> Answer | Awaitable[Answer]:
 
 def delete(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Delete a virtual host with everything in it."""
-
     return call.changed("vhosts.delete", lambda core: {"name": call.virtual_host(core).name, "force": True})
 
 
 def start(call: ManagementCall) -> Answer:
     """A virtual host runs as long as the node does; another node is not known."""
-    with call.context.async_broker.runtime as core:
+    with call.runtime as core:
         call.virtual_host(core)
     if call.named("node") != call.context.process.node:
         raise BadRequest(f"there is no node '{call.named('node')}' here: this one is '{call.context.process.node}'")
