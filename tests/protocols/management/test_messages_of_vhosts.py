@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from leveret.protocols.management.scheduled import TOLD_MAX
+from leveret.protocols.management.messages import TOLD_MAX
 from tests.protocols.management.scene import Api
 from tests.server_process import ServerProcess
 

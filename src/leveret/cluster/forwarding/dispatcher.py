@@ -93,7 +93,7 @@ class OperationDispatcher:
         self, task: Task, answer: Answer | Awaitable[Answer], change: Callable[[Any], Any] | None
     ) -> Answer:
         """Let the catalog follow what a shard has done, then complete the answer; a refusal stays as it is."""
-        made = await awaited(answer)
+        made: Answer = await awaited(answer)
         if made.status >= REFUSED:
             return made
         if change is not None:

@@ -84,7 +84,7 @@ class RemoteOperations:
         shard_id = self._dispatcher.shard_id_of(*remote.stream) if operation.scope == "shard" else None
         run, request = partial(self._run, context, remote), remote.request(verb, arguments)
         task = Task(operation, remote, request, run, IN_CLUSTER.get(verb, PLAIN), shard_id=shard_id)
-        answer = await awaited(self._dispatcher.run(task))
+        answer: Answer = await awaited(self._dispatcher.run(task))
         value = await value_of(answer)
         if answer.status >= REFUSED:
             raise error_class(value["error"])(value["message"])

@@ -13,12 +13,13 @@ Where an operation runs is in the registry of operations alone: see cluster/forw
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from leveret.core.broker import Broker
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.router import Answer
 
+T = TypeVar("T")
 UNANSWERED = "X-Leveret-Unanswered"
 """The nodes and shards whose part an answer lacks: they did not answer in time."""
 
@@ -87,9 +88,9 @@ ALONE = cast("Cluster", None)
 """The cluster of a server that is in none: no function of InCluster is called there."""
 
 
-async def awaited(answer: Answer | Awaitable[Answer]) -> Answer:
-    """An answer, at once or later."""
-    return await answer if isinstance(answer, Awaitable) else answer
+async def awaited(result: T | Awaitable[T]) -> T:
+    """What comes at once or later, such as an answer."""
+    return await result if isinstance(result, Awaitable) else result
 
 
 def marked(answer: Answer, missing: Iterable[str]) -> Answer:

@@ -12,16 +12,14 @@ handler.py       the handler of everything under /api: finds the endpoint, authe
 health.py        health checks: 200 when all is well, 503 with the reason otherwise
 listing.py       lists: filtered by name, sorted, cut into pages, reduced to some columns
 merging.py       how endpoints make one answer of those of all nodes, or of several shards
-messages.py      messages by the management API: published to exchanges, taken from queues, moved
-nodes.py         nodes, what they store, and the cluster that they are in
-overview.py      what a server is and has: totals, rates and features
+messages.py      messages: published to exchanges, taken from queues, moved, listed while unacked or not due yet
+overview.py      what a server is and has: totals, rates, features, nodes and their cluster
 policies.py      policies, those of operators, and parameters
 queues.py        queues: listed, looked at, made, deleted, purged; single messages are in messages.py
 rates.py         how fast things happen: counters looked at every few seconds
 refusals.py      refusals as RabbitMQ's management API has them: {"error": a word, "reason": a sentence}
 reports.py       reports that `leveret pipeline report` has left in the directory of reports
 routes.py        every endpoint: its operation
-scheduled.py     messages of a virtual host that are not due yet, whichever queue they wait in
 users.py         users, with their permissions and limits, and the limits of virtual hosts
 vhosts.py        virtual hosts, with what is in them
 """

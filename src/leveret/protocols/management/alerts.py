@@ -10,6 +10,7 @@ from leveret.observability.alerting.receivers import Receiver
 from leveret.observability.alerting.rules import AlertRuleSettings
 from leveret.observability.alerting.service import begin_silence
 from leveret.observability.alerting.silences import Silence
+from leveret.protocols.http.cluster import awaited
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management.call import ManagementCall, enters, has, sees
 from leveret.protocols.management.context import Row
@@ -78,14 +79,12 @@ def look_at_rule(call: ManagementCall) -> Answer:
 
 def put_rule(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Add or replace a rule."""
-
     book = call.context.alerts.book
     return put(call, "rule", book.rules, book.put_rule)
 
 
 def delete_rule(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Forget a rule; one that is always there is as it was again."""
-
     return call.changed("alerts.clear", lambda core: {"name": call.named("rule")})
 
 
@@ -104,7 +103,7 @@ async def add_silence(call: ManagementCall) -> Answer:
     """Begin a silence, in the name of the user."""
     alerts, body = call.context.alerts, call.body
     check_place(call, body.get("vhost"))
-    silence = await changed(call, lambda core: begin_silence(alerts.book, body, call.user, core.now_ms))
+    silence = await awaited(call.change(lambda core: begin_silence(alerts.book, body, call.user, core.now_ms)))
     alerts.silenced(silence)
     return answer(silence.to_dict(), 201)
 
@@ -117,14 +116,8 @@ async def delete_silence(call: ManagementCall) -> Answer:
         check_place(call, alerts.book.silence(name).vhost)
         return alerts.book.delete_silence(name)
 
-    alerts.unsilenced(await changed(call, remove), call.user)
+    alerts.unsilenced(await awaited(call.change(remove)), call.user)
     return done()
-
-
-async def changed(call: ManagementCall, action: Callable[[Broker], Silence]) -> Silence:
-    """What a change gave, once it lasts."""
-    made = call.change(action)
-    return await made if isinstance(made, Awaitable) else made
 
 
 def check_place(call: ManagementCall, vhost: object) -> None:
@@ -153,14 +146,12 @@ def look_at_receiver(call: ManagementCall) -> Answer:
 
 def put_receiver(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Add or replace a receiver; secrets that are left out stay."""
-
     book = call.context.alerts.book
     return put(call, "receiver", book.receivers, book.put_receiver)
 
 
 def delete_receiver(call: ManagementCall) -> Answer | Awaitable[Answer]:
     """Delete a receiver."""
-
     return call.changed("alerts.forget", lambda core: {"name": call.named("receiver")})
 
 

@@ -44,15 +44,7 @@ def shown(virtual_host: Vhost, binding: Binding) -> Row:
 
 def implied(virtual_host: Vhost, queue: Any) -> Row:
     """The binding of every queue to the default exchange."""
-    return {
-        "source": "",
-        "vhost": virtual_host.name,
-        "destination": queue.name,
-        "destination_type": "queue",
-        "routing_key": queue.name,
-        "arguments": {},
-        "properties_key": properties_key(queue.name, {}),
-    }
+    return shown(virtual_host, Binding("", queue, queue.name, {}, 0))
 
 
 def properties_key(key: str, arguments: Any) -> str:

@@ -59,43 +59,27 @@ class Departed:
 
 
 class ClientEntry(Protocol):
-    """A connection, a channel or a consumer."""
+    """A connection, a channel or a consumer; a channel is owned by its connection, a consumer by its channel."""
 
     @property
-    def name(self) -> str:
-        """What it is called; of a consumer, its tag."""
-
+    def name(self) -> str: ...  # of a consumer, its tag
     @property
-    def user(self) -> str:
-        """Whose it is."""
-
+    def user(self) -> str: ...
     @property
-    def vhost(self) -> str:
-        """Where it is."""
-
+    def vhost(self) -> str: ...
     @property
-    def owner(self) -> str:
-        """The name of the connection of a channel, or of the channel of a consumer."""
-
+    def owner(self) -> str: ...
     @property
-    def row(self) -> Callable[[], Row]:
-        """Tells all about it."""
+    def row(self) -> Callable[[], Row]: ...  # tells all about it
 
 
 class Clients(Protocol):
     """The connections of AMQP, in RabbitMQ's words; called under the lock of the broker."""
 
-    def connections(self) -> Sequence[ClientEntry]:
-        """Every connection that is open."""
-
-    def channels(self) -> Sequence[ClientEntry]:
-        """Every channel of them."""
-
-    def consumers(self) -> Sequence[ClientEntry]:
-        """Every consumer on those."""
-
-    def consumers_of(self, queue: Queue) -> list[Row]:
-        """The consumers of a queue."""
+    def connections(self) -> Sequence[ClientEntry]: ...
+    def channels(self) -> Sequence[ClientEntry]: ...
+    def consumers(self) -> Sequence[ClientEntry]: ...
+    def consumers_of(self, queue: Queue) -> list[Row]: ...
 
     def holder(self, consumer: object) -> Row | None:
         """Who a consumer of the core is; None: none of these."""

@@ -7,11 +7,12 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from leveret.observability.logs import Log
 from leveret.operations.definitions import SECTIONS
+from leveret.protocols.http.cluster import awaited
 from leveret.protocols.http.response import JSON, Headers, Streamed
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management.call import ManagementCall, parsed
@@ -19,7 +20,7 @@ from leveret.protocols.management.context import API_VERSION, PRODUCT, Row
 from leveret.protocols.management.refusals import NO_CACHE, BadRequest, answer, done
 from leveret.security.passwords import hashed_row
 
-OF_VHOST = ("parameters", "policies", "exchanges", "queues", "bindings", "queue_details")
+OF_VHOST: tuple[str, ...] = ("parameters", "policies", "exchanges", "queues", "bindings", "queue_details")
 STEP = 200  # objects that are taken in or given out in one hold of the lock
 TOLD_MAX = 100  # reasons that one answer tells
 PASSWORDS_MAX = 1_000  # in one file: hashing is dear on purpose
@@ -29,22 +30,22 @@ LOG = Log("management")
 
 
 def give_out(call: ManagementCall) -> Answer:
-    """Everything that is defined."""
-    head = {"rabbit_version": API_VERSION, "rabbitmq_version": API_VERSION}
-    product = {"product_name": PRODUCT, "product_version": call.context.process.version}
-    return _given(call, {**head, **product}, tuple(SECTIONS), None)
-
-
-def give_out_vhost(call: ManagementCall) -> Answer:
-    """What is defined in a virtual host."""
-    with call.runtime as core:
-        vhost = call.virtual_host(core).name
-    return _given(call, {"rabbit_version": API_VERSION}, OF_VHOST, vhost)
-
-
-def _given(call: ManagementCall, head: Row, sections: tuple[str, ...], vhost: str | None) -> Answer:
-    """A file, sent a part at a time."""
+    """Everything that is defined, or what is in the virtual host that the path names; a file, sent a part at a time."""
+    vhost, sections = _vhost(call), OF_VHOST
+    head: Row = {"rabbit_version": API_VERSION}
+    if vhost is None:
+        head |= {"rabbitmq_version": API_VERSION, "product_name": PRODUCT}
+        head["product_version"] = call.context.process.version
+        sections = tuple(SECTIONS)
     return Streamed(_parts(call, head, sections, vhost), JSON, (*NO_CACHE, *_attachment(call)))
+
+
+def _vhost(call: ManagementCall) -> str | None:
+    """The virtual host that the path names, if it does."""
+    if "vhost" not in call.request.parameters:
+        return None
+    with call.runtime as core:
+        return call.virtual_host(core).name
 
 
 async def _parts(
@@ -76,18 +77,6 @@ def _attachment(call: ManagementCall) -> Headers:
 # Taking in
 
 
-def take_in(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Add what a file defines to what there is; what contradicts that stays as it is."""
-    return _taken(call, _file(call), tuple(SECTIONS), None)
-
-
-def take_in_vhost(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """The same for one virtual host."""
-    with call.runtime as core:
-        vhost = call.virtual_host(core).name
-    return _taken(call, _file(call), OF_VHOST, vhost)
-
-
 def _file(call: ManagementCall) -> Row:
     """The file, as it is or in a form."""
     request = call.request
@@ -105,10 +94,14 @@ def _file(call: ManagementCall) -> Row:
     return found
 
 
-async def _taken(call: ManagementCall, file: Row, sections: tuple[str, ...], vhost: str | None) -> Answer:
-    """Take in some objects in each turn of the loop, each time until they are durable."""
+async def take_in(call: ManagementCall) -> Answer:
+    """Add what a file defines to what there is, in all virtual hosts or in one; what contradicts that stays as it is.
+
+    Some objects are taken in in each turn of the loop, each time until they are durable.
+    """
+    vhost, file = _vhost(call), _file(call)
     skipped: list[str] = []
-    for section in sections:
+    for section in SECTIONS if vhost is None else OF_VHOST:
         objects = [_placed(row, vhost) for row in file.get(section, [])]
         for start in range(0, len(objects), STEP):
             some = objects[start : start + STEP]
@@ -128,8 +121,8 @@ async def _hashed(row: Any, chars_min: int) -> Any:
 
 async def _taken_some(call: ManagementCall, section: str, objects: list[Any], vhost: str) -> list[str]:
     """Take in some objects; why some of them were left out."""
-    taking = call.change(lambda core: call.run("definitions.import", section=section, objects=objects, vhost=vhost))
-    taken = await taking if isinstance(taking, Awaitable) else taking
+    arguments = {"section": section, "objects": objects, "vhost": vhost}
+    taken = await awaited(call.change(lambda core: call.run("definitions.import", **arguments)))
     return [f"{row['object']}: {row['reason']}" for row in taken["skipped"]]
 
 

@@ -67,15 +67,10 @@ def local_alarms(call: ManagementCall) -> Answer:
 def node_health(call: ManagementCall) -> Answer:
     """The check of RabbitMQ 3.6, which names alarms as Erlang terms."""
     node = call.context.process.node
+    if call.request.parameters.get("node", node) != node:
+        raise Missing()
     found = ",".join(f"{{resource_limit,{what},{node}}}" for what in in_alarm(call))
     return failed(f"resource alarm(s) in effect:[{found}]") if found else ok()
-
-
-def named_node_health(call: ManagementCall) -> Answer:
-    """The same for the node that the path names."""
-    if call.named("node") != call.context.process.node:
-        raise Missing()
-    return node_health(call)
 
 
 def port_listener(call: ManagementCall) -> Answer:

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from leveret.core.patterns import check_length, pattern
+from leveret.protocols.http.cluster import awaited
 from leveret.protocols.http.response import JSON, Streamed
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management.call import ManagementCall
@@ -153,17 +154,13 @@ def listed(
     # In the order of this moment, whatever comes and goes while rows are made.
     handles = handles[:]
     if want.by_pattern and len(handles) > FILTER_STEP:
-        return _listed_later(want, handles, make, name, keys)
+
+        async def later() -> Answer:
+            return await awaited(_listed(want, len(handles), await _fitting(want, handles, name), make, keys))
+
+        return later()
     fitting = handles if want.fits is None else [each for each in handles if want.fits(name(each))]
     return _listed(want, len(handles), fitting, make, keys)
-
-
-async def _listed_later(
-    want: ListingRequest, handles: Sequence[Any], make: Make, name: Callable[[Any], str], keys: Mapping[str, Key]
-) -> Answer:
-    """The answer with a list that is filtered by a pattern, some names in each turn of the loop."""
-    found = _listed(want, len(handles), await _fitting(want, handles, name), make, keys)
-    return await found if isinstance(found, Awaitable) else found
 
 
 async def _fitting(want: ListingRequest, handles: Sequence[Any], name: Callable[[Any], str]) -> Sequence[Any]:
@@ -188,7 +185,11 @@ def _listed(
     if want.page is not None and want.sort is not None and want.sort in keys:
         return _sorted(want, total, fitting, make, keys[want.sort])
     if want.sort is None:
-        return Streamed(_parts(want, fitting, make), JSON, NO_CACHE)
+
+        async def fetch(some: list[Any], columns: tuple[str, ...]) -> list[Row | None]:
+            return [reduced(row, columns) for row in _rows(some, make)]
+
+        return Streamed(_parts(fitting, fetch, want.columns, STEP), JSON, NO_CACHE)
     if len(fitting) > SORTED_MAX:
         raise BadRequest(f"{len(fitting)} rows cannot be sorted, the limit is {SORTED_MAX}: ask for pages without sort")
     return _gathered(want, total, fitting, make)
@@ -204,8 +205,6 @@ async def fetched(
     want = wanted(call)
     handles = handles[:]
     fitting = await _fitting(want, handles, name)
-    if want.sort is None and want.page is None:
-        return Streamed(_fetched_parts(fitting, fetch, want.columns), JSON, NO_CACHE)
     if want.sort is not None:
         if len(fitting) > SORTED_MAX:
             raise BadRequest(f"{len(fitting)} rows cannot be sorted, the limit is {SORTED_MAX}: ask for some by name")
@@ -214,7 +213,7 @@ async def fetched(
         order = sorted(range(len(fitting)), key=lambda index: sort_key(known[index]), reverse=want.reverse)
         fitting = [fitting[index] for index in order]
     if want.page is None:
-        return Streamed(_fetched_parts(fitting, fetch, want.columns), JSON, NO_CACHE)
+        return Streamed(_parts(fitting, fetch, want.columns, FETCH_STEP), JSON, NO_CACHE)
     rows = [row for row in await fetch(list(_slice(want, fitting)), want.columns) if row is not None]
     return answer(_page(want, len(handles), len(fitting), rows))
 
@@ -225,18 +224,6 @@ async def _fetched_keys(handles: Sequence[Any], fetch: Fetch, column: str) -> li
     for start in range(0, len(handles), FETCH_STEP):
         found += [at(row, path) for row in await fetch(list(handles[start : start + FETCH_STEP]), (column,))]
     return found
-
-
-async def _fetched_parts(handles: Sequence[Any], fetch: Fetch, columns: tuple[str, ...]) -> AsyncGenerator[bytes, None]:
-    """A long list as JSON, as its rows come."""
-    before = b"["
-    for start in range(0, len(handles), FETCH_STEP):
-        found = await fetch(list(handles[start : start + FETCH_STEP]), columns)
-        rows = [row for row in found if row is not None]
-        if rows:
-            yield before + json.dumps(rows, separators=(",", ":"))[1:-1].encode()
-            before = b","
-    yield b"]" if before == b"," else b"[]"
 
 
 def _rows(handles: Iterable[Any], make: Make) -> Iterable[Row]:
@@ -263,11 +250,13 @@ async def _gathered(want: ListingRequest, total: int, handles: Sequence[Any], ma
     return _answered(want, total, rows)
 
 
-async def _parts(want: ListingRequest, handles: Sequence[Any], make: Make) -> AsyncGenerator[bytes, None]:
+async def _parts(
+    handles: Sequence[Any], fetch: Fetch, columns: tuple[str, ...], step: int
+) -> AsyncGenerator[bytes, None]:
     """A long list as JSON, some rows in each turn of the loop."""
     before = b"["
-    for start in range(0, len(handles), STEP):
-        rows = [reduced(row, want.columns) for row in _rows(handles[start : start + STEP], make)]
+    for start in range(0, len(handles), step):
+        rows = [row for row in await fetch(list(handles[start : start + step]), columns) if row is not None]
         if rows:
             yield before + json.dumps(rows, separators=(",", ":"))[1:-1].encode()
             before = b","

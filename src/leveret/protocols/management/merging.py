@@ -18,7 +18,7 @@ from leveret.protocols.http.cluster import InCluster, Parts, marked
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.http.router import Answer
-from leveret.protocols.management import alerts, dead_letters, messages, scheduled
+from leveret.protocols.management import alerts, dead_letters, messages
 from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.health import IN_CLUSTER, failed, ok
@@ -267,8 +267,8 @@ def merge_scheduled(call: ManagementCall, parts: Parts) -> Answer:
     queues = sorted((row for each in answers for row in each["queues"]), key=named)
     return answer(
         {
-            "messages": nsmallest(call.number("limit") or scheduled.TOLD, rows, key=lambda row: row["due_at"]),
-            "queues": queues[: scheduled.CHOICE_MAX],
+            "messages": nsmallest(call.number("limit") or messages.TOLD, rows, key=lambda row: row["due_at"]),
+            "queues": queues[: messages.CHOICE_MAX],
             "total": sum(each["total"] for each in answers),
             "complete": all(each["complete"] for each in answers) and not parts.missing,
         }

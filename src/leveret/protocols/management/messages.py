@@ -1,4 +1,6 @@
-"""Messages by the management API: published to exchanges, taken from queues, moved, and those that are unacked."""
+"""Messages by the management API: published to exchanges, taken from queues, moved; those that are unacked, and those
+that are not due yet.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from heapq import nsmallest
-from typing import Any, NamedTuple, TypeVar
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from leveret.core import browse
 from leveret.core.arguments import TIME_MS_MAX
@@ -24,6 +27,7 @@ from leveret.core.properties import Properties, content
 from leveret.core.queue import Queue
 from leveret.core.queue_types import check_get
 from leveret.protocols.http.async_broker import AsyncBroker
+from leveret.protocols.http.cluster import awaited
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management.bindings import find_exchange
 from leveret.protocols.management.call import ManagementCall
@@ -32,7 +36,7 @@ from leveret.protocols.management.listing import listed
 from leveret.protocols.management.refusals import BadRequest, answer
 from leveret.runtime.large_bodies import drop_unused, fetch, is_large, put_away
 from leveret.runtime.outgoing import PreparedMessage, check_headers, check_size
-from leveret.runtime.redrive import Redrive, RedriveResult
+from leveret.runtime.redrive import Redrive
 from leveret.security.authorisation import Role, check_user_id
 
 SHORT_BYTES_MAX = 255
@@ -67,8 +71,7 @@ async def _publish_large(call: ManagementCall, key: str, prepared: PreparedMessa
     with async_broker.runtime as core:
         _check_publish(call, core, key, prepared)
     away = await async_broker.in_thread(lambda: put_away(async_broker.runtime, prepared))
-    sent = call.change(lambda core: _routed(_send(call, core, key, away)))
-    return await sent if isinstance(sent, Awaitable) else sent
+    return await awaited(call.change(lambda core: _routed(_send(call, core, key, away))))
 
 
 def _check_publish(call: ManagementCall, core: Broker, key: str, prepared: PreparedMessage) -> None:
@@ -155,7 +158,6 @@ COUNT_MAX = 10_000  # messages that one request takes
 TAKEN_BYTES_MAX = 16 << 20  # of their bodies: the answer is in memory as a whole
 LEASE_MS = 60_000  # for fetching their bodies
 ENCODINGS = ("auto", "base64")
-T = TypeVar("T")
 
 
 class TakenMessage(NamedTuple):
@@ -180,19 +182,11 @@ def _requeue(core: Broker, queue: Queue, held: Held, lease: int) -> None:
     core.nack(queue, held, lease, 0)
 
 
-def _reject(core: Broker, queue: Queue, held: Held, lease: int) -> None:
-    queue.reject(held, lease)
-
-
-def _ack(core: Broker, queue: Queue, held: Held, lease: int) -> None:
-    queue.ack(held, lease)
-
-
 ENDS: dict[str, End] = {
     "ack_requeue_true": _requeue,
     "reject_requeue_true": _requeue,
-    "ack_requeue_false": _ack,
-    "reject_requeue_false": _reject,
+    "ack_requeue_false": lambda core, queue, held, lease: queue.ack(held, lease),
+    "reject_requeue_false": lambda core, queue, held, lease: queue.reject(held, lease),
 }
 
 
@@ -257,11 +251,11 @@ async def _told(
 ) -> Answer:
     """What was taken, when that is durable."""
     async_broker = call.context.async_broker
-    taken = await _awaited(async_broker.change(take))
+    taken = await awaited(async_broker.change(take))
     bodies = [each.message.body for each in taken]
     if any(each.is_large for each in taken):
         bodies = await _fetched(async_broker, taken, end)
-    return answer([_row(*pair, encoding, truncate) for pair in zip(taken, bodies, strict=False)])
+    return answer([_taken_row(*pair, encoding, truncate) for pair in zip(taken, bodies, strict=False)])
 
 
 async def _fetched(async_broker: AsyncBroker, taken: list[TakenMessage], end: End) -> list[bytes]:
@@ -276,7 +270,7 @@ async def _fetched(async_broker: AsyncBroker, taken: list[TakenMessage], end: En
         _finish(core, taken[: len(bodies)], end)
         _finish(core, taken[len(bodies) :], _requeue)
 
-    await _awaited(async_broker.change(finish))
+    await awaited(async_broker.change(finish))
     return bodies
 
 
@@ -295,11 +289,7 @@ async def _bodies(async_broker: AsyncBroker, taken: list[TakenMessage]) -> list[
     return bodies
 
 
-async def _awaited(result: T | Awaitable[T]) -> T:
-    return await result if isinstance(result, Awaitable) else result
-
-
-def _row(taken: TakenMessage, body: bytes, encoding: str, truncate: int | None) -> dict[str, Any]:
+def _taken_row(taken: TakenMessage, body: bytes, encoding: str, truncate: int | None) -> dict[str, Any]:
     """A message that was taken."""
     message, shown = taken.message, body if truncate is None else body[:truncate]
     text, used = _encoded(shown, encoding)
@@ -325,7 +315,7 @@ def _encoded(data: bytes, encoding: str) -> tuple[str, str]:
     return b64encode(data).decode(), "base64"
 
 
-def move(call: ManagementCall) -> Answer | Awaitable[Answer]:
+async def move(call: ManagementCall) -> Answer:
     """Move what waits to another queue, or each message to where it died first."""
     to = call.field("destination", str) if "destination" in call.body else None
     limit = call.field("limit", int) if "limit" in call.body else None
@@ -344,11 +334,7 @@ def move(call: ManagementCall) -> Answer | Awaitable[Answer]:
         return call.allows("queue.redrive", {"queue": queue.name, "destination_queue": name})
 
     redrive = Redrive(async_broker.runtime, queue, to, Filter(), limit, None, False, moves_to)
-    return _moved(async_broker.in_thread(lambda: redrive.run(None)))
-
-
-async def _moved(running: Awaitable[RedriveResult]) -> Answer:
-    result = await running
+    result = await async_broker.in_thread(lambda: redrive.run(None))
     return answer({"matched": result.matched, "moved": result.moved, "skipped": result.skipped})
 
 
@@ -360,13 +346,9 @@ def list_leases(call: ManagementCall) -> Answer | Awaitable[Answer]:
     with call.runtime as core:
         queue = call.queue(core)
         call.authorize("basic.get", {"queue": queue.name})
-        oldest = nsmallest(LEASES_MAX, browse.holdings(queue, "leased"), key=_held_since)
+        oldest = nsmallest(LEASES_MAX, browse.holdings(queue, "leased"), key=attrgetter("delivered_ms", "seq"))
         rows = [_lease_row(call, core.tag, held) for held in oldest]
     return listed(call, rows)
-
-
-def _held_since(held: Held) -> tuple[int, int]:
-    return held.delivered_ms, held.seq
 
 
 def _lease_row(call: ManagementCall, tag: int, held: Held) -> Row:
@@ -380,6 +362,61 @@ def _lease_row(call: ManagementCall, tag: int, held: Held) -> Row:
         "taken_at": held.delivered_ms,
         "ends_at": held.when_ms or None,
         "holder": {"name": held.consumer} if isinstance(held.consumer, str) else holder,
+    }
+
+
+# Not due yet
+
+TOLD_MAX = 500
+TOLD = 100
+EXAMINED_MAX = 100_000  # messages that one answer looks at, under the lock
+CHOICE_MAX = 1_000  # queues that are named
+
+
+def list_scheduled(call: ManagementCall) -> Answer:
+    """The next ones of a virtual host that are due, of all its queues or of one."""
+    wanted, limit = call.request.query.get("queue"), call.number("limit")
+    if limit is not None and not 1 <= limit <= TOLD_MAX:
+        raise BadRequest(f"limit is from 1 to {TOLD_MAX}: ask for one queue to see more of it")
+    with call.runtime as core:
+        holding = [queue for queue in call.virtual_host(core).queues.values() if queue.scheduled]
+        readable = [queue for queue in holding if call.allows("basic.get", {"queue": queue.name})]
+        allowed = sorted(readable, key=attrgetter("name"))
+        meant = [queue for queue in allowed if wanted in (None, queue.name)]
+        found, examined = _holdings(meant)
+        next_due = nsmallest(limit or TOLD, found, key=attrgetter("when_ms", "seq"))
+        rows = [_scheduled_row(core.tag, held) for held in next_due]
+    return answer(
+        {
+            "messages": rows,
+            "queues": [{"name": queue.name, "scheduled": queue.scheduled} for queue in allowed[:CHOICE_MAX]],
+            "total": sum(queue.scheduled for queue in meant),
+            "complete": examined == len(meant),
+        }
+    )
+
+
+def _holdings(queues: list[Queue]) -> tuple[list[Held], int]:
+    """What is scheduled in some queues, until that is too much; and in how many of them."""
+    found: list[Held] = []
+    for number, queue in enumerate(queues):
+        if len(found) > EXAMINED_MAX:
+            return found, number
+        found += browse.holdings(queue, "scheduled")
+    return found, len(queues)
+
+
+def _scheduled_row(tag: int, held: Held) -> Row:
+    message = browse.read(held)
+    return {
+        "queue": held.queue.name,
+        "message_id": format_id(tag, held.seq),
+        "due_at": held.when_ms,
+        "enqueued_at": held.enqueued_ms,
+        "priority": held.priority,
+        "exchange": message.exchange,
+        "routing_key": message.routing_key.encode("utf-8", "replace").decode(),
+        "payload_bytes": len(message.body),
     }
 
 

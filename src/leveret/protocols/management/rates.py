@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import islice
 from operator import add
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from leveret.core.broker import Broker
 from leveret.core.errors import BrokerClosed, JournalFailed
@@ -22,10 +22,6 @@ from leveret.core.tally import column
 from leveret.observability.logs import Log
 from leveret.observability.rounds import make_rounds
 from leveret.runtime.runtime import Runtime
-
-if TYPE_CHECKING:
-    from leveret.core.broker import Broker
-    from leveret.runtime.runtime import Runtime
 
 SAMPLE_S = 5.0
 HISTORY = 13  # samples, a minute

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from leveret.core.errors import NotFound
+from leveret.protocols.http.cluster import awaited
 from leveret.protocols.http.response import Response, page_headers
 from leveret.protocols.http.router import Answer
 from leveret.protocols.management.call import ManagementCall
@@ -34,10 +35,6 @@ class Reports:
 
     def __init__(self, folder: str | None) -> None:
         self._folder = None if folder is None else Path(folder)
-
-    @property
-    def folder(self) -> str | None:
-        return None if self._folder is None else str(self._folder)
 
     def rows(self) -> list[dict[str, Any]]:
         if self._folder is None or not self._folder.is_dir():
@@ -80,8 +77,7 @@ class Reports:
 
 async def list_all(call: ManagementCall) -> Answer:
     """All of them, the newest first."""
-    found = listed(call, await asyncio.to_thread(call.context.reports.rows))
-    return found if isinstance(found, Answer) else await found
+    return await awaited(listed(call, await asyncio.to_thread(call.context.reports.rows)))
 
 
 async def look(call: ManagementCall) -> Answer:

@@ -17,7 +17,7 @@ from leveret.core.names import INTERNAL_VHOST
 from leveret.core.tally import Tally
 from leveret.observability.exposition import Labels, labels
 from leveret.observability.tracing import NO_SPANS
-from leveret.protocols.management.nodes import open_files
+from leveret.protocols.management.overview import open_files
 from leveret.protocols.management.policies import cluster_name
 from leveret.runtime.stats import journal_stats
 
