@@ -6,9 +6,9 @@ import pytest
 
 from leveret.core.errors import BlobStoreFailed, BrokerClosed, Fenced, StoreUnreachable
 from leveret.core.tables import encode_table
-from leveret.ingest.row_groups import constant
+from leveret.ingest.row_groups import COLUMNS, constant
 from leveret.ingest.staging import Staging
-from tests.ingest.batches import Batch, bodies, numbers, row_group, texts
+from tests.ingest.batches import TO_ORDERS, Batch, bodies, numbers, row_group, texts
 from tests.ingest.conftest import received
 from tests.protocols.rest.world import RestWorld
 
@@ -54,6 +54,24 @@ def test_a_short_batch_may_have_a_column_of_priorities(world: RestWorld) -> None
     columns = (constant("queue", "orders"), numbers("priority", [1, None]), numbers("timestamp", [1_767_000_000, None]))
     assert Batch(world).stage("a", (row_group([b"first", b"second"], *columns), 2)).commit().status == 200
     assert received(world.broker.queue("orders")) == [b"first", b"second"]
+
+
+@pytest.mark.parametrize("name", sorted(COLUMNS.keys() - {"value", "queue", "exchange"}))
+def test_a_batch_of_any_size_may_have_any_column_to_any_destination(world: RestWorld, name: str) -> None:
+    world.ok("PUT /exchanges/news", {"type": "fanout"})
+    world.ok("POST /exchanges/news/bindings", {"destination": "orders"})
+    cell: Any = encode_table({"color": "red"}) if name == "headers" else 5 if COLUMNS[name].kind == "number" else b"x"
+    column = numbers if COLUMNS[name].kind == "number" else texts
+    cases = [
+        (size, to, cells)
+        for size in (1, 300)
+        for to in (TO_ORDERS, (constant("exchange", "news"),), (texts("queue", [b"orders"] * size),))
+        for cells in ([cell] * size, [None] * size, [cell, *[None] * (size - 1)])
+    ]
+    for number, (size, to, cells) in enumerate(cases):
+        batch = Batch(world, f"s{number}").stage("a", (row_group([b"body"] * size, *to, column(name, cells)), size))
+        answer = batch.commit()
+        assert (answer.status, answer.json.get("dropped")) == (200, 0), (size, to, cells[:1], answer.json)
 
 
 def test_attempts_that_lost_are_not_published(world: RestWorld) -> None:

@@ -83,6 +83,23 @@ def test_a_replay_that_is_interrupted_publishes_every_message_once(
     assert [message.headers for message in found] == [{"number": str(number)} for number in range(2, 7)]
 
 
+def test_messages_without_headers_are_published_again_with_their_priority_and_time(
+    spark: SparkSession, world: RestWorld, tmp_path: Path
+) -> None:
+    with leveret.open(tmp_path / "bare", sync="never") as broker:
+        bare = broker.queue("bare", max_priority=9)
+        bare.send(b"first", priority=5)
+        bare.send(b"second", properties={"timestamp": 1_700_000_000})
+    world.broker.queue("again", max_priority=9)
+    stored = read_table(spark, "messages", path=str(tmp_path / "bare"))
+    publish = SinkBroker(world.url, world.token).publish
+    request = ReplayRequest(aim=Aim(queue="again"))
+    assert replay(stored, request, str(tmp_path / "checkpoint"), publish, Pace(None)).published == 2
+    found = {message.data: message for message in world.broker.queue("again").receive(10)}
+    assert (found[b"first"].priority, found[b"first"].headers) == (5, {})
+    assert found[b"second"].properties.timestamp == 1_700_000_000
+
+
 def test_a_checkpoint_is_of_one_replay_and_one_process(messages: DataFrame, tmp_path: Path) -> None:
     def run(request: ReplayRequest = REQUEST) -> int:
         return replay(messages, request, str(tmp_path), lambda rows, sink, batch: None, Pace(None)).published
