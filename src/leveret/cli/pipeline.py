@@ -207,6 +207,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(given: Namespace) -> int:
     """Run a job and print what came of it."""
+    locate(given)
     if EITHER[0] in given.job.arguments:
         check_either(given)
     if not given.no_seal if given.job.name == "archive" else getattr(given, "store", None) is not None:
@@ -217,6 +218,16 @@ def run(given: Namespace) -> int:
         outcome = context.attempt(job.run, context.Context(given, os.environ, sys.stderr))
     print(as_json(everything(outcome)) if given.json else as_text(outcome))
     return 0
+
+
+def locate(given: Namespace) -> None:
+    """Turn each directory that is given into its absolute path, once for all that follows."""
+    directory = import_module("leveret.spark.directories").directory
+    for row in given.job.arguments:
+        flag = row.names[0]
+        name = flag.removeprefix("--").replace("-", "_")
+        if row.options.get("metavar") == "DIR" and (place := getattr(given, name)) is not None:
+            setattr(given, name, directory(flag, place))
 
 
 def check_either(given: Namespace) -> None:

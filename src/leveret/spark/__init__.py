@@ -4,6 +4,7 @@ commands/           what the commands `leveret pipeline ...` do: one file for ea
 report/             reports on queues: tables, a page with plots, and a few lines for a terminal
 archive.py          the archive: sealed segments of the journal, and records of streams
 columns.py          the columns of the tables of the pipeline
+directories.py      directories: what a path or a URI names, the same for Python, for Spark and on every machine
 edits.py            messages before they are published again
 events.py           the table `events`: one row for each thing that happened to one message in one queue
 forecast.py         forecast: what a workload that grows every month needs, and when it reaches a limit
@@ -36,4 +37,5 @@ streams.py          streams for Spark: a range of offsets as a table
 tables.py           tables by their path, whatever format they are kept in
 target.py           where a DataFrame is written to: the options of `df.write.format("leveret")`
 transfer.py         a redrive of messages that are changed on the way, or go to an exchange
+writing.py          writing tables as Parquet: rows that tasks wrote are counted in the files that this machine sees
 """

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound, PreconditionFailed
 from leveret.spark import manifest as manifests
 from leveret.spark.columns import spark_schema
+from leveret.spark.directories import directory
 from leveret.spark.layout import FILE_BYTES, ArchiveLayout, placed, read_again
 from leveret.spark.live import live_source
 from leveret.spark.manifest import ArchivedJournal, File, Manifest
@@ -129,6 +130,8 @@ class Archive:
         return {name: key for name, key in zip(names, self.keys, strict=True) if key is not None}
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "directory", directory("out", self.directory))
+        object.__setattr__(self, "sources", tuple(directory("path", source) for source in self.sources))
         if not self.sources and self.store is None and not (self.streams and self.url):
             raise InvalidArgument("nothing to archive: name a data directory, the archive_dir of a broker, or streams")
         if self.store is not None and any(map(is_data_directory, self.sources)):

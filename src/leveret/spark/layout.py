@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from leveret.spark.directories import pattern_of, uri_of
 from leveret.spark.manifest import File, generation_directory
 from leveret.spark.parquet import NAME_COLUMNS, TIME_COLUMNS
+from leveret.spark.writing import write_parquet
 
 FOLDERS_MAX = 1_000
 """With more queues than this in a run they share folders: each folder is a file for each day, at least."""
@@ -35,19 +36,15 @@ class ArchiveLayout:
         spark = rows.sparkSession
         # Spark's default is a type of 96 bits without statistics, which others no longer read.
         spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-        place = generation_directory(self.directory, table, self.generation)
-        order = ("date", "folder", TIME_COLUMNS[table], NUMBERS[table])
         piece = F.pmod(F.col(NUMBERS[table]), F.lit(pieces))
-        (
-            rows.repartition("date", "folder", piece)
-            .sortWithinPartitions(*order)
-            .write.partitionBy("date", "folder")
-            .option("compression", "zstd")
-            .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-            .parquet(place)
+        written = write_parquet(
+            rows.repartition("date", "folder", piece),
+            generation_directory(self.directory, table, self.generation),
+            order=("date", "folder", TIME_COLUMNS[table], NUMBERS[table]),
+            folders=("date", "folder"),
+            options={"compression": "zstd", "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"},
         )
-        paths = sorted(Path(place).rglob("*.parquet"))
-        return [_described(self.directory, path, table) for path in paths]
+        return [_described(self.directory, path, table, facts) for path, facts in written.items()]
 
 
 def placed(rows: DataFrame, table: str, queues: int) -> DataFrame:
@@ -62,8 +59,8 @@ def day_of(moment: Column) -> Column:
 
 def read_again(spark: SparkSession, directory: str, files: list[File], schema: str) -> DataFrame:
     """Rows of some files, with the days and folders that they lie in."""
-    paths = [os.path.join(directory, file.path) for file in files]
-    base = os.path.join(directory, files[0].table)
+    paths = [pattern_of(os.path.join(directory, file.path)) for file in files]
+    base = uri_of(os.path.join(directory, files[0].table))
     return (
         spark.read.schema(f"{schema}, `date` date, `folder` string")
         .option("basePath", base)
@@ -80,9 +77,8 @@ def _folder(table: str, queues: int) -> Column:
     return F.concat(F.lit("~"), F.pmod(F.xxhash64(name), F.lit(SHARED_FOLDERS)))
 
 
-def _described(directory: str, path: Path, table: str) -> File:
+def _described(directory: str, path: Path, table: str, facts: Any) -> File:
     """What the manifest says of a file, from its end."""
-    facts = pq.read_metadata(path)
     place = dict(part.split("=", 1) for part in path.parent.parts if "=" in part)
     first, last = _range(facts, NAME_COLUMNS[table])
     return File(

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from leveret.core.errors import DamagedJournal
 from leveret.spark.columns import TIMESTAMP, US_PER_MS, spark_schema
+from leveret.spark.directories import pattern_of
 from leveret.spark.manifest import REMEDY, File, read_manifest
 from leveret.spark.scan import ARCHIVED_TABLES, BATCH_ROWS, FOREVER_MS, JournalScan
 
@@ -105,7 +106,7 @@ def wanted_files(scan: JournalScan) -> list[File]:
 def archived(spark: SparkSession, scan: JournalScan) -> DataFrame:
     """A table of an archive by Spark's own reader of Parquet, which leaves out columns that a query does not need."""
     schema = spark_schema(ARCHIVED_TABLES[scan.table])
-    paths = [f"{scan.directories[0]}/{file.path}" for file in wanted_files(scan)]
+    paths = [pattern_of(f"{scan.directories[0]}/{file.path}") for file in wanted_files(scan)]
     rows = spark.read.schema(schema).parquet(*paths) if paths else spark.createDataFrame([], schema)
     if scan.queues is not None:
         rows = rows.where(rows[NAME_COLUMNS[scan.table]].isin(sorted(scan.queues)))

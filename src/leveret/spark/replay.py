@@ -14,17 +14,17 @@ import shutil
 import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from leveret.core.errors import DamagedJournal, InvalidArgument, PreconditionFailed
+from leveret.spark.directories import directory, pattern_of
 from leveret.spark.edits import PUBLISHED, Aim, aimed, chosen, cleaned, edited
 from leveret.spark.manifest import sync_files
 from leveret.spark.publishing import Pace, Publish
+from leveret.spark.writing import write_parquet
 from leveret.storage.disk import Disk, replace_file
 
 SAMPLE_ROWS = 5
@@ -117,6 +117,7 @@ def replay(
     told: Told = lambda published, rows: None,
 ) -> ReplayState:
     """Publish messages again, from where the checkpoint is."""
+    checkpoint = directory("checkpoint", checkpoint)
     disk = Disk(checkpoint)
     disk.lock()
     try:
@@ -145,10 +146,9 @@ def _state(disk: Disk, messages: DataFrame, request: ReplayRequest, batch_rows: 
         return state
     place = os.path.join(disk.path, _ROWS)
     shutil.rmtree(place, ignore_errors=True)
-    prepared(messages, request).write.option("maxRecordsPerFile", batch_rows).parquet(place)
     # Spark numbers files in the order of the rows.
-    paths = sorted(Path(place).glob("*.parquet"))
-    files = [(path.name, pq.read_metadata(path).num_rows) for path in paths]
+    written = write_parquet(prepared(messages, request), place, options={"maxRecordsPerFile": str(batch_rows)})
+    files = [(path.name, facts.num_rows) for path, facts in written.items()]
     state = ReplayState(uuid.uuid4().hex, asked, tuple((name, rows) for name, rows in files if rows))
     sync_files(str(disk.path), (f"{_ROWS}/{name}" for name, _ in state.files))
     _write(disk, state)
@@ -157,7 +157,7 @@ def _state(disk: Disk, messages: DataFrame, request: ReplayRequest, batch_rows: 
 
 def _batch(spark: SparkSession, checkpoint: str, name: str) -> DataFrame:
     """The messages of one batch, in their order."""
-    return spark.read.parquet(os.path.join(checkpoint, _ROWS, name)).coalesce(1)
+    return spark.read.parquet(pattern_of(os.path.join(checkpoint, _ROWS, name))).coalesce(1)
 
 
 def _write(disk: Disk, state: ReplayState) -> None:

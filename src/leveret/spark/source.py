@@ -38,6 +38,7 @@ from pyspark.sql.types import StructType
 
 from leveret.core.errors import InvalidArgument
 from leveret.spark.columns import chosen, spark_schema
+from leveret.spark.directories import directory
 from leveret.spark.live import live_reader, live_source, live_stream_reader
 from leveret.spark.manifest import is_archive
 from leveret.spark.parquet import TIME_COLUMNS, FilesPartition, ParquetReader
@@ -149,8 +150,8 @@ class LeveretSource(DataSource):
         path = self.options.get("path")
         if path is None:
             raise InvalidArgument("no directory was given: name the data directory or archive in load(...)")
-        archive = self.options.get("archive")
-        directories = (path,) if archive is None else (path, archive)
+        path, archive = directory("path", path), self.options.get("archive")
+        directories = (path,) if archive is None else (path, directory("archive", archive))
         check_directories(*directories)
         table = self.options.get("table", "events")
         tables = ARCHIVED_TABLES if is_archive(path) else TABLES

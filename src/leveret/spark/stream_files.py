@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound
+from leveret.spark.directories import directory
 from leveret.spark.options import Options, required
 from leveret.spark.records import VHOST
 from leveret.spark.segments import EntityNames, QueueName, segment_files, slices
@@ -42,7 +43,7 @@ class StoredStream:
             raise InvalidArgument(
                 "streams in PostgreSQL are read through their server: give its url in place of a path"
             )
-        return cls(directory_of(path, name, keys), keys)
+        return cls(directory_of(directory("path", path), name, keys), keys)
 
     def ends(self) -> dict[int, Ends]:
         return {number: Ends(log.first_offset, log.committed) for number, log in self._logs().items()}

@@ -24,6 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from leveret.client.broker import RemoteBroker, connect
 from leveret.client.queue import RemoteQueue
 from leveret.core.errors import DamagedJournal, PreconditionFailed, QueueNotFound
+from leveret.spark.directories import directory, uri_of
 from leveret.spark.publishing import Pace, SinkBroker
 from leveret.spark.redrive import Redriven, Told, redrive
 from leveret.spark.replay import ReplayRequest, changed
@@ -59,6 +60,7 @@ def transfer(
     told: Told = lambda moved, matched: None,
 ) -> Redriven:
     """Move messages of a queue and change them on the way."""
+    checkpoint = directory("checkpoint", checkpoint)
     disk = Disk(checkpoint)
     disk.lock()
     try:
@@ -112,7 +114,7 @@ def _started(
     request = ReplayRequest(edits=job.request.edits, aim=job.request.aim)
     writer = (
         job.broker.writer(changed(rows.load().withColumn("queue", F.lit(job.queue)), request).writeStream, name)
-        .option("checkpointLocation", os.path.join(checkpoint, _QUERY))
+        .option("checkpointLocation", uri_of(os.path.join(checkpoint, _QUERY)))
         .outputMode("append")
     )
     if pace.rate is None:

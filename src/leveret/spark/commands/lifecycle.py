@@ -3,7 +3,9 @@
 from pyspark.sql import functions as F
 
 from leveret.spark.commands.context import Context, Outcome, PrintedRows
+from leveret.spark.directories import pattern_of
 from leveret.spark.lifecycle import lifecycle
+from leveret.spark.writing import write_parquet
 
 
 def run(context: Context) -> Outcome:
@@ -12,10 +14,10 @@ def run(context: Context) -> Outcome:
         context.catch_up(spark, status)
         status.tell("lives of messages")
         lives = lifecycle(context.table(spark, "events"))
-        lives.write.mode("overwrite").parquet(context.given.out)
+        write_parquet(lives, context.given.out, mode="overwrite", server_alone=True)
         status.tell("outcomes")
         outcomes = (
-            spark.read.parquet(context.given.out)
+            spark.read.parquet(pattern_of(context.given.out))
             .groupBy("outcome")
             .agg(F.count("*").alias("messages"), F.round(F.avg("waiting_ms")).cast("bigint").alias("waiting_ms"))
             .orderBy(F.desc("messages"))

@@ -14,12 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from leveret.observability.alert_rules import RULES
+from leveret.spark.directories import directory, pattern_of
 from leveret.spark.report.findings import Findings, gather
 from leveret.spark.report.page import QUEUES, Cell, page
 from leveret.spark.report.service import QUEUE, Objective
-from leveret.spark.report.tables import Sources, make
+from leveret.spark.report.tables import Keep, Sources, make
 from leveret.spark.report.wording import figure, label, moment, number, share
 from leveret.spark.tables import read_table
+from leveret.spark.writing import write_parquet
 
 
 def summary(found: Findings) -> str:
@@ -98,21 +100,26 @@ def build_from(
     objective: Objective | None = None,
 ) -> Report:
     """Report on tables that are already there."""
-    folder = Path(out)
-
-    def keep(name: str, table: DataFrame) -> DataFrame:
-        path = str(folder / "tables" / name)
-        table.write.mode("overwrite").parquet(path)
-        return spark.read.schema(table.schema).parquet(path)
-
+    folder = Path(directory("out", os.fspath(out)))
     agreed = objective or Objective()
-    covered, tables = make(sources, keep, period, agreed)
+    covered, tables = make(sources, kept(spark, folder), period, agreed)
     found = gather(covered, agreed, tables)
     folder.mkdir(parents=True, exist_ok=True)
     text = summary(found)
     (folder / PAGE_NAME).write_text(page(found), encoding="utf-8")
     (folder / "summary.txt").write_text(text, encoding="utf-8")
     return Report(str(folder / PAGE_NAME), text, found)
+
+
+def kept(spark: SparkSession, folder: Path) -> Keep:
+    """What writes tables below a folder, and gives each as it was written."""
+
+    def keep(name: str, table: DataFrame) -> DataFrame:
+        path = str(folder / "tables" / name)
+        write_parquet(table, path, mode="overwrite", server_alone=True)
+        return spark.read.schema(table.schema).parquet(pattern_of(path))
+
+    return keep
 
 
 def read_tags(spark: SparkSession, options: Mapping[str, str], tenant_header: str) -> DataFrame:
