@@ -15,8 +15,8 @@ from bench.amqp.brokers import SERVE, start_leveret
 from bench.amqp.load import PROGRAM, Options, run_load
 from bench.measure import Span, report, rss_bytes, synced_writes, timed
 from leveret.storage.disk import Disk
+from leveret.storage.options import StreamOptions
 from leveret.storage.stream.log import PartitionLog
-from leveret.storage.stream.options import StreamOptions
 
 QUICK = bool(os.environ.get("QUICK"))
 BATCH = 20_000

@@ -13,7 +13,7 @@ import leveret
 from leveret.cli import main
 from leveret.cli.doctor.examination import DoctorReport, examine, kind_of
 from leveret.cli.doctor.report import OLD_MS, advice
-from leveret.storage.journal.options import JournalOptions
+from leveret.storage.options import JournalOptions
 from tests.server.certificates import Authority
 
 SMALL: dict[str, Any] = {"spare_bytes": 0, "disk_free_min_bytes": 0, "segment_bytes": 1 << 20, "blob_bytes": 200_000}

@@ -14,7 +14,7 @@ from leveret.core.queue import Queue
 from leveret.storage.disk import Disk
 from leveret.storage.journal.files.store import FileStore
 from leveret.storage.journal.journal import FileJournal
-from leveret.storage.journal.options import JournalOptions
+from leveret.storage.options import JournalOptions
 
 START_MS = 1_700_000_000_000
 TAG = 7

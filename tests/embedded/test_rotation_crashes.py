@@ -23,7 +23,7 @@ from leveret.storage.blobs import LocalBlobs
 from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.files.meta import read_meta
 from leveret.storage.journal.journal import FileJournal
-from leveret.storage.stream.options import StreamOptions
+from leveret.storage.options import StreamOptions
 from leveret.storage.stream.recorder import StreamRecorder
 from leveret.storage.stream.store import StreamStore
 from tests.ingest.test_crashes import Cut, Power, SimHome

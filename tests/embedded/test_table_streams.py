@@ -12,7 +12,7 @@ from leveret.core.errors import JournalFailed
 from leveret.runtime import storage
 from leveret.storage.journal.postgres.statements import PostgresTable
 from leveret.storage.journal.postgres.table import SegmentRow, Unknown
-from leveret.storage.stream.postgres import pages
+from leveret.storage.stream import postgres
 from tests.postgres_server import PostgresServer
 from tests.waiting import PATIENCE_S
 
@@ -243,8 +243,8 @@ def test_a_table_is_not_made_for_every_few_records(store_url: str, postgres: Pos
 
 @pytest.mark.usefixtures("small_segments")
 def test_old_records_are_read_back_in_pages(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "PAGE_BYTES", 1 << 10)
-    monkeypatch.setattr(pages, "PAGES_MAX", 3)
+    monkeypatch.setattr(postgres, "PAGE_BYTES", 1 << 10)
+    monkeypatch.setattr(postgres, "PAGES_MAX", 3)
     sent = [b"%d " % number * 40 for number in range(300)]
     with leveret.open(store_url) as broker:
         clicks = broker.stream("clicks", segment_bytes=16 << 10)

@@ -22,8 +22,8 @@ from leveret.ingest.staging import Folder, Staging
 from leveret.storage.disk import Bytes
 from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.journal import FileJournal
+from leveret.storage.options import StreamOptions
 from leveret.storage.stream.directory import Directories
-from leveret.storage.stream.options import StreamOptions
 from leveret.storage.stream.recorder import StreamRecorder
 from leveret.storage.stream.store import StreamStore
 from tests.ingest.batches import bodies, row_group, texts

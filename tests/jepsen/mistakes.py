@@ -42,7 +42,7 @@ from leveret.storage.journal.postgres.session import PostgresSession
 from leveret.storage.journal.postgres.statements import PostgresTable
 from leveret.storage.journal.postgres.store import TableStore
 from leveret.storage.journal.postgres.table import SegmentRow
-from leveret.storage.stream.producers import Producers
+from leveret.storage.stream.index import Producers
 
 
 def early_confirm() -> None:

@@ -13,9 +13,9 @@ from random import Random
 from leveret.core.errors import JournalError
 from leveret.storage.disk import LOCK_NAME
 from leveret.storage.journal.files.meta import read_meta
+from leveret.storage.journal.files.recovery import verify
 from leveret.storage.journal.files.segments import segment_name, segment_numbers
-from leveret.storage.journal.files.verify import verify
-from leveret.storage.journal.files.writer import SPARE_NAME
+from leveret.storage.journal.files.store import SPARE_NAME
 from tests.sim import workload
 from tests.sim.checker import Finding, Model
 from tests.sim.node import Node

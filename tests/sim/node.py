@@ -8,7 +8,7 @@ from leveret.core.ports import JournaledState
 from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.files.store import FileStore
 from leveret.storage.journal.journal import FileJournal
-from leveret.storage.journal.options import JournalOptions
+from leveret.storage.options import JournalOptions
 from tests.sim.checker import Held, Snapshot
 from tests.sim.simdisk import SimDisk
 from tests.storage.journal.plain_state import PlainState

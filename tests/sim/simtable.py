@@ -15,8 +15,7 @@ from enum import Enum, auto
 from random import Random
 
 from leveret.storage.disk import Bytes
-from leveret.storage.journal.postgres.stream_table import StreamChange
-from leveret.storage.journal.postgres.table import FIRST_START, SegmentRow, ShardRow, Unknown
+from leveret.storage.journal.postgres.table import FIRST_START, SegmentRow, ShardRow, StreamChange, Unknown
 
 GHOSTS_MAX = 4
 

@@ -14,11 +14,10 @@ from leveret.core.broker import Broker
 from leveret.core.errors import DamagedJournal, Fenced
 from leveret.core.properties import Properties, content
 from leveret.storage.journal.journal import FileJournal
-from leveret.storage.journal.options import JournalOptions
 from leveret.storage.journal.postgres.store import TableStore, Takeover
-from leveret.storage.journal.postgres.stream_table import SegmentKey, StoredSegment
-from leveret.storage.stream.options import StreamOptions
-from leveret.storage.stream.postgres.directory import TableStreamDirectories
+from leveret.storage.journal.postgres.table import SegmentKey, StoredSegment
+from leveret.storage.options import JournalOptions, StreamOptions
+from leveret.storage.stream.postgres import TableStreamDirectories
 from leveret.storage.stream.recorder import StreamRecorder
 from leveret.storage.stream.store import StreamStore
 from tests.sim.contest import Contest

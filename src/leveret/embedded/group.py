@@ -32,7 +32,7 @@ from leveret.runtime.verbs import (
     verb,
 )
 from leveret.runtime.waiters import TaskWaiter, ThreadWaiter
-from leveret.storage.stream.starts import start_named
+from leveret.storage.stream.reader import start_named
 
 if TYPE_CHECKING:
     from leveret.embedded.stream import Stream

@@ -15,8 +15,8 @@ from leveret.runtime.declare import milliseconds
 from leveret.runtime.verbs import finish
 from leveret.runtime.waiters import TaskWaiter, ThreadWaiter, Waiter
 from leveret.storage.stream.blocks import StoredRecord
+from leveret.storage.stream.reader import Start
 from leveret.storage.stream.recorder import KEY
-from leveret.storage.stream.starts import Start
 
 if TYPE_CHECKING:
     from leveret.runtime.stream import RuntimeStream

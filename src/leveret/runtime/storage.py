@@ -16,19 +16,18 @@ from leveret.storage.disk import Disk
 from leveret.storage.encryption import load_keys
 from leveret.storage.journal.commit import stop_process
 from leveret.storage.journal.files.meta import Meta
+from leveret.storage.journal.files.recovery import verify as verify_directory
 from leveret.storage.journal.files.segments import shard_name
 from leveret.storage.journal.files.store import FileStore
-from leveret.storage.journal.files.verify import verify as verify_directory
 from leveret.storage.journal.journal import FileJournal
-from leveret.storage.journal.options import JournalOptions
 from leveret.storage.journal.postgres.store import TableStore, Takeover
 from leveret.storage.journal.store import Store
+from leveret.storage.options import JournalOptions, StreamOptions
 from leveret.storage.segments import Damage
 from leveret.storage.store_url import is_url
 from leveret.storage.stream.directory import FileStreamDirectories, MemoryStreamDirectories
-from leveret.storage.stream.files.recovery import verify_partition
-from leveret.storage.stream.options import StreamOptions
-from leveret.storage.stream.postgres.directory import TableStreamDirectories
+from leveret.storage.stream.postgres import TableStreamDirectories
+from leveret.storage.stream.recovery import verify_partition
 from leveret.storage.stream.store import Fetch, StreamStore, no_blobs
 
 STREAMS = "streams"

@@ -23,8 +23,8 @@ from leveret.runtime.reading import Place, StreamReader
 from leveret.runtime.verbs import Durable, durably, twin
 from leveret.storage.stream.log import PartitionLog
 from leveret.storage.stream.pieces import PIECE_BYTES_MAX, piece, reach
+from leveret.storage.stream.reader import start_named
 from leveret.storage.stream.recorder import FILTER, KEY, PRODUCER, SEQUENCE, StreamRecorder, check_labels
-from leveret.storage.stream.starts import start_named
 
 if TYPE_CHECKING:
     from leveret.runtime.runtime import Runtime

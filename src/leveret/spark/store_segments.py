@@ -14,7 +14,7 @@ from leveret.cluster.shards.groups import shards_of
 from leveret.core.errors import JournalFailed, PreconditionFailed
 from leveret.spark.manifest import ArchivedJournal, Manifest
 from leveret.storage.journal.files.segments import parse_header, segment_name, shard_name
-from leveret.storage.journal.postgres.bounded_reads import asked
+from leveret.storage.journal.postgres.reader import asked
 from leveret.storage.journal.postgres.statements import PostgresTable
 from leveret.storage.journal.postgres.table import FIRST_START
 

@@ -14,8 +14,7 @@ from leveret.spark.streams import BlockGroup, Ends
 from leveret.storage.disk import Disk
 from leveret.storage.encryption import load_keys
 from leveret.storage.store_url import is_url
-from leveret.storage.stream.files.foreign_log import LogFiles
-from leveret.storage.stream.pieces import piece, reach
+from leveret.storage.stream.pieces import LogFiles, piece, reach
 from leveret.storage.stream.reader import offset_at
 
 DIRECTORY = "streams"

@@ -5,6 +5,7 @@ stream/        streams: append-only logs with offsets, read by many without bein
 blobs.py       large bodies: kept beside the log, in a directory or an object store
 disk.py        the file system as the journal uses it: all that can fail, tear or be lost goes through here
 encryption.py  encryption at rest: AES-256-GCM with a key of its own for each segment, checkpoint, index
+options.py     what can be chosen about a journal and about streams
 segments.py    what segments of the journal and of streams have in common, whatever lies in them
 store_url.py   where a log is: the path of a directory, or the URL of a database
 """

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from leveret.storage.stream.postgres import pages
+from leveret.storage.stream import postgres
 from tests.protocols.amqp.client import World
 from tests.protocols.amqp.test_streams import bodies, consume, declare, publish
 
 
 def test_old_records_in_a_database_are_fetched_elsewhere(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "PAGE_BYTES", 1 << 10)
-    monkeypatch.setattr(pages, "PAGES_MAX", 4)
+    monkeypatch.setattr(postgres, "PAGE_BYTES", 1 << 10)
+    monkeypatch.setattr(postgres, "PAGES_MAX", 4)
     first = World(path=store_url)
     client = first.client()
     declare(client)

@@ -17,8 +17,8 @@ from leveret.core.properties import Properties, content
 from leveret.core.publish import route_of
 from leveret.core.queue import Queue
 from leveret.storage.journal.journal import FileJournal
-from leveret.storage.journal.options import JournalOptions
 from leveret.storage.journal.postgres.store import TableStore, Takeover
+from leveret.storage.options import JournalOptions
 from tests.sim.cluster.loop import Process
 from tests.sim.cluster.mail import ARGUMENTS, DEAD, FULL, Brought, MailRoom, name_of
 from tests.sim.cluster.table import SimTable

@@ -5,13 +5,13 @@ import threading
 import pytest
 
 from leveret.core.errors import StoreUnreachable
-from leveret.storage.journal.postgres import bounded_reads
-from leveret.storage.journal.postgres.bounded_reads import Questions
+from leveret.storage.journal.postgres import reader
+from leveret.storage.journal.postgres.reader import Questions
 from tests.waiting import PATIENCE_S, wait_until
 
 
 def test_an_answer_that_comes_late_is_there_for_whoever_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_reads, "SOON_S", 0.01)
+    monkeypatch.setattr(reader, "SOON_S", 0.01)
     answering, asked = threading.Event(), list[int]()
 
     def question(number: int) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from leveret.core.errors import DamagedJournal
 from leveret.storage.encryption import MasterKeys
-from leveret.storage.journal.compaction import SLACK_BYTES, is_worth_copying
+from leveret.storage.journal.store import SLACK_BYTES, is_worth_copying
 from tests.storage.journal.world import FaultyDisk, World
 
 SMALL: dict[str, Any] = {"segment_bytes": 1024}

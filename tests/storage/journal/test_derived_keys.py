@@ -16,8 +16,8 @@ from leveret.storage.disk import Disk
 from leveret.storage.encryption import CIPHERS_MAX, KeyRef, MasterKeys, SegmentCipher, batch_nonce, hkdf, seal
 from leveret.storage.journal.checkpoint import checkpoint_names
 from leveret.storage.journal.files.meta import read_meta
+from leveret.storage.journal.files.recovery import verify
 from leveret.storage.journal.files.segments import FRAME_HEADER_BYTES, SegmentHeader, parse_header
-from leveret.storage.journal.files.verify import verify
 from leveret.storage.segments import HEADER_BYTES
 from tests.sim.simtable import SimDatabase, SimTable
 from tests.storage.journal.old_store import EVENTS, KEY, OPTIONS, ORDERS, STAGED, key_file, unpacked

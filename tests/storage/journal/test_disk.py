@@ -10,7 +10,7 @@ import pytest
 
 from leveret.core.errors import DataLocked, InvalidArgument
 from leveret.storage.disk import Disk, NoRoom, create_file, replace_file
-from leveret.storage.journal.options import JournalOptions
+from leveret.storage.options import JournalOptions
 from tests.sim.simdisk import SimDisk
 from tests.storage.journal.world import FaultyDisk, World
 

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from leveret.core.errors import JournalFailed, StoreUnreachable
-from leveret.storage.journal.postgres import bounded_reads
+from leveret.storage.journal.postgres import reader
 from leveret.storage.journal.postgres import store as table_store
 from leveret.storage.journal.postgres.statements import PostgresTable
 from tests.postgres_server import PostgresServer
@@ -63,7 +63,7 @@ def test_a_database_that_is_away_is_not_asked_for_each_record(monkeypatch: pytes
 def test_nobody_waits_for_long_for_a_record_that_a_database_does_not_give(
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounded_reads, "SOON_S", 0.2)
+    monkeypatch.setattr(reader, "SOON_S", 0.2)
     table = PostgresTable(store_url)
     world = TableWorld(table, cache_bytes=1)
     seq = world.durably(b"far away")

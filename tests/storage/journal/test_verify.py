@@ -7,7 +7,7 @@ import pytest
 
 from leveret.storage.disk import Disk
 from leveret.storage.encryption import MasterKeys
-from leveret.storage.journal.files.verify import verify
+from leveret.storage.journal.files.recovery import verify
 from tests.storage.journal.world import World
 
 

@@ -13,8 +13,8 @@ from leveret.storage.journal.commit import Commit
 from leveret.storage.journal.files.recovery import RecoveredJournal
 from leveret.storage.journal.files.store import FileStore
 from leveret.storage.journal.journal import FileJournal
-from leveret.storage.journal.options import JournalOptions
 from leveret.storage.journal.store import Store
+from leveret.storage.options import JournalOptions
 from tests.storage.journal.plain_state import PlainState
 
 ROUTE = b"\x06events\x04made"

@@ -1,12 +1,12 @@
-"""Streams in tables that are in memory: the port of leveret.storage.journal.postgres.stream_table, and a world on
+"""Streams in tables that are in memory: the port of leveret.storage.journal.postgres.table, and a world on
 it.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-from leveret.storage.journal.postgres.bounded_reads import Questions
-from leveret.storage.journal.postgres.stream_table import (
+from leveret.storage.journal.postgres.reader import Questions
+from leveret.storage.journal.postgres.table import (
     NewIndex,
     Removal,
     SegmentAppend,
@@ -14,12 +14,12 @@ from leveret.storage.journal.postgres.stream_table import (
     StoredSegment,
     StreamChange,
 )
-from leveret.storage.stream.postgres.directory import TableStreamDirectories
+from leveret.storage.stream.postgres import TableStreamDirectories
 from tests.storage.stream.world import World
 
 
 class MemoryStreams:
-    """What a database would have; StreamTable of leveret.storage.journal.postgres.stream_table says what the
+    """What a database would have; StreamTable of leveret.storage.journal.postgres.table says what the
     methods do.
     """
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from leveret.storage.journal.records import crc32c
 from leveret.storage.stream.appender import Appender
 from leveret.storage.stream.blocks import BLOCK_BYTES_MAX, HEAD_BYTES, MAGIC, block_bytes, read_head, records_in
-from leveret.storage.stream.producers import Producers
+from leveret.storage.stream.index import Producers
 
 SALT = 77
 

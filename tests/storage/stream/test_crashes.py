@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from leveret.core.errors import DamagedJournal, DiskFull, JournalFailed
-from leveret.storage.stream.files.writer import PartitionWriter
-from leveret.storage.stream.log import PartitionLog
-from leveret.storage.stream.options import StreamOptions
-from leveret.storage.stream.producers import Producers
+from leveret.storage.options import StreamOptions
+from leveret.storage.stream.index import Producers
+from leveret.storage.stream.log import PartitionLog, PartitionWriter
 from tests.sim.simdisk import SHORT, SimDisk
 from tests.storage.stream.world import HEADER, ROUTE, drained
 

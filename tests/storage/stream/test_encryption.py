@@ -8,10 +8,10 @@ from leveret.core.errors import WrongKey
 from leveret.storage.disk import Disk
 from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.records import crc32c
+from leveret.storage.options import StreamOptions
 from leveret.storage.segments import HEADER_BYTES
 from leveret.storage.stream.blocks import HEAD_BYTES, block_bytes
-from leveret.storage.stream.options import StreamOptions
-from leveret.storage.stream.starts import Start
+from leveret.storage.stream.reader import Start
 from tests.storage.stream.world import HEADER, World, numbered
 
 OLD, NEW = bytes(32), bytes([1] * 32)

@@ -6,9 +6,9 @@ import pytest
 
 from leveret.core.errors import InvalidArgument, MessageTooLarge
 from leveret.storage.disk import Disk
+from leveret.storage.options import StreamOptions
 from leveret.storage.stream.blocks import RECORD_BYTES_MAX
-from leveret.storage.stream.options import StreamOptions
-from leveret.storage.stream.starts import Start, interval_ms, start_named
+from leveret.storage.stream.reader import Start, interval_ms, start_named
 from tests.storage.stream.world import HEADER, ROUTE, World, drained, numbered
 
 

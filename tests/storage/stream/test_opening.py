@@ -8,11 +8,11 @@ import pytest
 from leveret.core.errors import DamagedJournal, DiskFull, JournalFailed, PreconditionFailed, UnknownFormat
 from leveret.storage.disk import Disk
 from leveret.storage.journal.records import crc32c
+from leveret.storage.options import StreamOptions
 from leveret.storage.segments import HEADER_BYTES
-from leveret.storage.stream.files.segments import PartitionShare
 from leveret.storage.stream.index import index_name
 from leveret.storage.stream.log import PartitionLog
-from leveret.storage.stream.options import StreamOptions
+from leveret.storage.stream.segments import PartitionShare
 from tests.storage.journal.world import FaultyDisk
 from tests.storage.stream.world import ROUTE, World, drained, numbered, on_files
 

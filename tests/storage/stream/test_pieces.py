@@ -12,8 +12,8 @@ from leveret.storage.encryption import load_keys
 from leveret.storage.stream.appender import Appender
 from leveret.storage.stream.blocks import StoredRecord, records_in
 from leveret.storage.stream.columns import TEXTS, BlockColumns, block_at
+from leveret.storage.stream.index import Producers
 from leveret.storage.stream.pieces import PIECE_BYTES_MAX, piece, reach
-from leveret.storage.stream.producers import Producers
 from tests.storage.stream.world import HEADER, ROUTE, World
 
 EVERYTHING = 1 << 62

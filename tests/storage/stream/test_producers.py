@@ -3,8 +3,8 @@
 import pytest
 
 from leveret.core.errors import TooMany
-from leveret.storage.stream import producers as limits
-from leveret.storage.stream.producers import PRODUCER_IDLE_MS, Producers
+from leveret.storage.stream import index as limits
+from leveret.storage.stream.index import PRODUCER_IDLE_MS, Producers
 from tests.storage.stream.world import World, on_files
 
 

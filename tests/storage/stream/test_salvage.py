@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 import leveret
 from leveret.core.errors import DamagedJournal
 from leveret.storage.encryption import MasterKeys
+from leveret.storage.options import StreamOptions
 from leveret.storage.stream.columns import BlockColumns, block_at
-from leveret.storage.stream.files.recovery import verify_partition
 from leveret.storage.stream.index import index_name
 from leveret.storage.stream.log import PartitionLog
-from leveret.storage.stream.options import StreamOptions
 from leveret.storage.stream.pieces import piece
-from leveret.storage.stream.starts import Start
+from leveret.storage.stream.reader import Start
+from leveret.storage.stream.recovery import verify_partition
 from tests.storage.journal.world import QuickDisk
 from tests.storage.stream.world import World, drained, numbered
 

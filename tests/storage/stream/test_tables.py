@@ -5,12 +5,12 @@ import pytest
 from leveret.core.broker import Broker
 from leveret.core.errors import DamagedJournal, StoreUnreachable
 from leveret.core.ports import Journal
-from leveret.storage.journal.postgres.bounded_reads import Questions
-from leveret.storage.journal.postgres.stream_table import SegmentAppend
+from leveret.storage.journal.postgres.reader import Questions
+from leveret.storage.journal.postgres.table import SegmentAppend
+from leveret.storage.options import StreamOptions
+from leveret.storage.stream import postgres
 from leveret.storage.stream.log import PartitionLog
-from leveret.storage.stream.options import StreamOptions
-from leveret.storage.stream.postgres import pages
-from leveret.storage.stream.postgres.directory import TableStreamDirectories
+from leveret.storage.stream.postgres import TableStreamDirectories
 from leveret.storage.stream.recorder import StreamRecorder
 from leveret.storage.stream.store import StreamStore
 from tests.storage.stream.tables import MemoryStreams, TablesWorld
@@ -20,8 +20,8 @@ from tests.storage.stream.world import drained, numbered
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> TablesWorld:
     """A stream in tables, of which little is in memory."""
-    monkeypatch.setattr(pages, "PAGE_BYTES", 256)
-    monkeypatch.setattr(pages, "PAGES_MAX", 4)
+    monkeypatch.setattr(postgres, "PAGE_BYTES", 256)
+    monkeypatch.setattr(postgres, "PAGES_MAX", 4)
     return TablesWorld(segment_bytes=1 << 12)
 
 
@@ -116,12 +116,12 @@ def test_memory_is_freed_and_old_records_come_from_the_table(world: TablesWorld)
 
 def test_the_tail_is_short_however_much_is_appended(world: TablesWorld) -> None:
     world.fill(100, commit_each=100)
-    assert all(len(file.tail) < 3 * pages.PAGE_BYTES for file in world.directories._disks[1][0].files)
+    assert all(len(file.tail) < 3 * postgres.PAGE_BYTES for file in world.directories._disks[1][0].files)
     assert world.bodies() == numbered(range(100))
 
 
 def test_a_reader_who_must_not_wait_is_told_to_fetch(world: TablesWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "PAGES_MAX", 100)
+    monkeypatch.setattr(postgres, "PAGES_MAX", 100)
     world.fill(30)
     world.restart()
     world.table.reads = 0

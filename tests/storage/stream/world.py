@@ -7,9 +7,9 @@ import pytest
 
 from leveret.core.errors import JournalFailed
 from leveret.storage.disk import Disk
+from leveret.storage.options import StreamOptions
 from leveret.storage.stream.blocks import StoredRecord
 from leveret.storage.stream.log import PartitionLog
-from leveret.storage.stream.options import StreamOptions
 from leveret.storage.stream.reader import PartitionReader
 
 ROUTE = b"\x06events\x04made"

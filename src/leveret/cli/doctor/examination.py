@@ -15,10 +15,10 @@ from leveret.runtime.large_bodies import DIRECTORY as BLOBS
 from leveret.runtime.storage import STREAMS
 from leveret.storage.disk import LOCK_NAME, TEMPORARY
 from leveret.storage.journal.files.meta import META_NAME, Meta, read_meta
+from leveret.storage.journal.files.recovery import verify
 from leveret.storage.journal.files.segments import segment_name, segment_numbers
-from leveret.storage.journal.files.verify import verify
-from leveret.storage.journal.files.writer import SPARE_NAME
-from leveret.storage.journal.options import JournalOptions
+from leveret.storage.journal.files.store import SPARE_NAME
+from leveret.storage.options import JournalOptions
 from leveret.storage.segments import Damage
 
 OTHER = "others"

@@ -31,13 +31,12 @@ from leveret.storage.journal.files.segments import (
     segment_numbers,
 )
 from leveret.storage.journal.journal import FileJournal
-from leveret.storage.journal.options import JournalOptions
+from leveret.storage.options import JournalOptions
 from leveret.storage.segments import HEADER_BYTES
-from leveret.storage.stream.files.recovery import SegmentScan
-from leveret.storage.stream.files.segments import Segment, bases, read_header
-from leveret.storage.stream.files.segments import segment_name as stream_segment_name
-from leveret.storage.stream.index import Index, IndexRows
-from leveret.storage.stream.producers import Producers
+from leveret.storage.stream.index import Index, IndexRows, Producers
+from leveret.storage.stream.recovery import SegmentScan
+from leveret.storage.stream.segments import Segment, bases, read_header
+from leveret.storage.stream.segments import segment_name as stream_segment_name
 
 NOWHERE = -1
 PID_BYTES_MAX = 20

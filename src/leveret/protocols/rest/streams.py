@@ -65,7 +65,7 @@ READ_BYTES = 1 << 20
 TIMESTAMP_S_MAX = 1e11
 FILTERS_MAX = 16
 FILTERS_CHARS_MAX = FILTERS_MAX * (SHORT_CHARS_MAX + 1)
-OFFSET = re.compile("first|last|next|[0-9]{1,20}|[0-9]{1,18}[YMDhms]")  # see storage/stream/starts.py
+OFFSET = re.compile("first|last|next|[0-9]{1,20}|[0-9]{1,18}[YMDhms]")  # see storage/stream/reader.py
 FILTERS = re.compile(f"[^,]*(?:,[^,]*){{0,{FILTERS_MAX - 1}}}")
 
 RECORD = RecordField(

@@ -6,10 +6,8 @@ batch.pyx            batches: entries are appended to an open batch, which is se
 checkpoint.py        checkpoints: the whole state at one position of the log
 columns.pyx          entries of commit batches as columns, for the pipeline
 commit.py            group commit: whatever was appended while the last sync ran is the next commit batch
-compaction.py        compaction: the oldest segment goes first, and only once nothing lives in it
 entries.pyx          reading commit batches: whether one is whole, and its entries
 journal.pyx          the journal on files, as the core sees it: what it appends, counts and reads back
-options.py           what can be chosen about a journal
 postgres_figures.py  figures of the connections to PostgreSQL
 records.pyx          the bytes of a commit batch: one group commit, written once and never changed
 store.py             a log, open: the journal, its commits, checkpoints and compaction, wherever its segments lie

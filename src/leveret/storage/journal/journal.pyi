@@ -2,8 +2,8 @@ from collections.abc import Callable
 from typing import Protocol, type_check_only
 
 from leveret.core.ports import Journal
-from leveret.storage.journal.options import JournalOptions
 from leveret.storage.journal.records import CommitBatch
+from leveret.storage.options import JournalOptions
 
 @type_check_only
 class Reader(Protocol):

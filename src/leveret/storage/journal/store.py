@@ -3,8 +3,18 @@
 FileStore (storage/journal/files/store.py) keeps them in a directory, TableStore (storage/journal/postgres/store.py) in
 PostgreSQL. A caller that uses the state holds the lock meanwhile. `housekeep` is to be called now and then; it does a
 bounded piece of work and waits for the disk, but never while it holds the lock.
+
+Compaction: the oldest segment goes first, and only once nothing lives in it. An entry that settles a message lies in
+the segment of that message or in a newer one. Removing segments in the order of their age therefore never removes the
+settling before the settled: in any other order a replay would bring back messages that were acknowledged.
+
+What still lives in the oldest segment is appended again (the state does it, for messages as for definitions and
+de-duplication keys), that must be durable, then `oldest` in META is raised, and only then does the segment go. The one
+that is being written never goes, so there is always one that carries the commit batch numbers on.
 """
 
+import errno
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,18 +24,26 @@ from typing import TYPE_CHECKING
 from leveret.core.errors import JournalFailed
 from leveret.core.histogram import Histogram
 from leveret.core.ports import JournaledState
+from leveret.storage.disk import Disk, replace_file
 from leveret.storage.encryption import KeyRef
 from leveret.storage.journal.checkpoint import Checkpoint, Position
 from leveret.storage.journal.commit import Commit, CommitBatchWriter, Lock, ThreadedCommit
-from leveret.storage.journal.compaction import Names, is_worth_copying
 from leveret.storage.journal.entries import Mentions
 from leveret.storage.journal.files.meta import Meta
 from leveret.storage.journal.files.recovery import RecoveredJournal
+from leveret.storage.journal.files.segments import segment_name
 from leveret.storage.journal.journal import FileJournal
-from leveret.storage.journal.options import JournalOptions
+from leveret.storage.options import JournalOptions
 
 if TYPE_CHECKING:
     from leveret.storage.journal.journal import Reader
+
+Names = Callable[[set[int]], dict[int, str]]
+"""Gives the names of queues by their numbers; those that are gone are left out."""
+SLACK_BYTES = 1 << 30
+"""The log may be this much over twice what lives in it before segments that are mostly alive are copied too."""
+LIVE_SHARE_MIN = 0.5
+
 
 Archiver = Callable[[str, dict[int, str]], object]
 """Writes a segment to a directory, with the names of its queues."""
@@ -262,3 +280,42 @@ class Store(ABC):
     @abstractmethod
     def _release(self) -> None:
         """Let others in."""
+
+
+NO_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS})
+
+
+def is_worth_copying(segment: int, live: dict[int, int], placed: dict[int, int], sizes: dict[int, int]) -> bool:
+    """Whether the live records of the oldest segment should be copied so that it can go."""
+    if live.get(segment, 0) < LIVE_SHARE_MIN * placed.get(segment, 0) or live.get(segment, 0) == 0:
+        return True
+    # An estimate: the records of a segment count as equally large.
+    alive = sum(size * live.get(each, 0) / max(1, placed.get(each, 0)) for each, size in sizes.items())
+    return sum(sizes.values()) > 2 * alive + SLACK_BYTES
+
+
+def archive_bytes(data: bytes, segment: int, directory: str, names: dict[int, str]) -> None:
+    """Hand a segment that is no file to the archive in the same way."""
+    replace_file(_archive_names(segment, directory, names), segment_name(segment), data)
+
+
+def _archive_names(segment: int, directory: str, names: dict[int, str]) -> Disk:
+    """Write the names of the queues in a segment into the archive; give the archive."""
+    archive = Disk(directory)
+    known = {str(number): names[number] for number in sorted(names)}
+    replace_file(archive, segment_name(segment).removesuffix(".log") + ".names.json", json.dumps(known).encode())
+    return archive
+
+
+def archive_segment(disk: Disk, segment: int, directory: str, names: dict[int, str]) -> None:
+    """Hand a segment to the archive, after the names of its queues; both are durable there when this returns."""
+    name = segment_name(segment)
+    archive = _archive_names(segment, directory, names)
+    if name not in archive.names():
+        try:
+            disk.link(name, directory)
+            archive.sync_dir()
+        except OSError as error:
+            if error.errno not in NO_LINK:
+                raise
+            replace_file(archive, name, disk.read_all(name))

@@ -1,5 +1,5 @@
 from leveret.storage.stream.blocks import Block
-from leveret.storage.stream.producers import Producers
+from leveret.storage.stream.index import Producers
 
 class Appender:
     refusal: Exception | None

@@ -10,7 +10,7 @@
              below the `synced` of a later one was durable once, so it is damage and not a torn write.
              filters has two bits for each filter value: a block that lacks them need not be looked into.
              An encrypted block has its records sealed (sealing.py), and size is what they take then.
-             A block of size 0 stands for so many records that were lost (salvage.py).
+             A block of size 0 stands for so many records that were lost (recovery.py).
     record   | size 4 | header_len 4 | timestamp_ms 8 | sequence 8 | route_len 2 | filter_len 1 | producer_len 1 |
              | route: exchange and routing key, short strings | filter value | producer | content |
              size is that of the whole record. content is the properties, header_len long, and the body, as they came.

@@ -4,7 +4,7 @@
 
 A directory is made before the definition of its stream is durable, and removed after its deletion is: what a crash
 leaves in between has no definition, and goes when the broker is opened. A broker on PostgreSQL has tables instead
-(postgres/directory.py).
+(postgres.py).
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""Reads a stream from an offset on, in large pieces, one after the other.
+"""Reads a stream from an offset or a time on, in large pieces, one after the other.
 
 A reader keeps its file open: a segment that retention removes meanwhile is read to its end. It holds nothing between
 two calls but its place.
@@ -6,18 +6,22 @@ two calls but its place.
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
+from leveret.core.arguments import INTERVAL, UNITS_MS
 from leveret.core.consumer_arguments import FILTERS_MAX
 from leveret.core.errors import DamagedJournal, InvalidArgument
+from leveret.core.tables import Timestamp
 from leveret.storage.disk import Disk, reading
 from leveret.storage.encryption import MasterKeys
 from leveret.storage.segments import HEADER_BYTES
 from leveret.storage.stream.blocks import HEAD_BYTES, BlockHead, StoredRecord, block_bytes, read_head, records_in
-from leveret.storage.stream.files.segments import PIECE_BYTES, REMEDY, Segment, damage, holding, parse_header
 from leveret.storage.stream.index import Index, IndexRows, read_index
 from leveret.storage.stream.sealing import opened
+from leveret.storage.stream.segments import PIECE_BYTES, REMEDY, Segment, damage, holding, parse_header
 
 if TYPE_CHECKING:
     from leveret.storage.stream.log import PartitionLog
@@ -57,7 +61,7 @@ class SegmentFile:
         self.segment = segment
         self.position = position
         self._fd = disk.open_read(segment.name)
-        if disk.tears:  # a file, which may have been replaced (resealing.py)
+        if disk.tears:  # a file, which may have been replaced (PartitionLog.reseal)
             header = parse_header(disk.pread(self._fd, HEADER_BYTES, 0), segment.base)
             if header is not None and header[0] != segment.salt:
                 disk.close(self._fd)
@@ -247,3 +251,41 @@ def offset_at(log: Readable, timestamp_ms: int) -> int:
     finally:
         file.close()
     return file.segment.end
+
+
+OFFSET_MAX = (1 << 63) - 1
+
+
+@dataclass(frozen=True)
+class Start:
+    """One of the six ways; `value` is an offset, a time or a number of milliseconds."""
+
+    kind: Literal["first", "last", "next", "offset", "timestamp", "interval"]
+    value: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.value <= OFFSET_MAX:
+            raise InvalidArgument(f"an offset, time or interval is 0 to {OFFSET_MAX}, not {self.value}")
+
+
+def interval_ms(text: str) -> int:
+    """The milliseconds of an interval such as 7D, 1h or 30m."""
+    match = INTERVAL.fullmatch(text)
+    if match is None:
+        raise InvalidArgument(f"an interval is a number and one of {', '.join(UNITS_MS)}, for example 7D; not {text!r}")
+    return min(int(match[1]) * UNITS_MS[match[2]], OFFSET_MAX)
+
+
+def start_named(value: object) -> Start:
+    """The start that a text, an offset or a time asks for."""
+    if isinstance(value, datetime):
+        return Start("timestamp", max(0, round(value.timestamp() * 1000)))
+    if isinstance(value, Timestamp):
+        return Start("timestamp", min(1000 * value, OFFSET_MAX))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Start("offset", value)
+    if not isinstance(value, str):
+        raise InvalidArgument(f"a start is first, last, next, an offset, a time or an interval, not {value!r}")
+    if value in ("first", "last", "next"):
+        return Start(value)  # type: ignore[arg-type]
+    return Start("interval", interval_ms(value))

@@ -26,7 +26,7 @@ from leveret.core.message import restored
 from leveret.core.properties import content as content_of
 from leveret.core.properties import decode_header
 from leveret.storage.stream.reader import offset_at
-from leveret.storage.stream.starts import start_named
+from leveret.storage.stream.reader import start_named
 
 KEY = "x-partition-key"
 FILTER = "x-stream-filter-value"

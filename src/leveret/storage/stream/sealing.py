@@ -23,7 +23,7 @@ from leveret.storage.encryption import KEY_ID_BYTES, NO_SALT, NONCE_BYTES, SALT_
 from leveret.storage.journal.records import crc32c
 from leveret.storage.segments import HEADER_BYTES
 from leveret.storage.stream.blocks import HEAD_BYTES, Block, BlockHead, block_bytes
-from leveret.storage.stream.files.segments import Segment
+from leveret.storage.stream.segments import Segment
 
 SEALING_BYTES = KEY_ID_BYTES + SALT_BYTES + NONCE_BYTES + TAG_BYTES
 _SIZE, _SALT, _FLAGS = slice(8, 12), slice(48, 52), slice(52, 56)  # in the header of a block

@@ -18,11 +18,11 @@ from leveret.core.errors import DamagedJournal, JournalFailed, TooMany
 from leveret.core.queue import Queue
 from leveret.core.queue_types import STREAM
 from leveret.core.streams import Author
+from leveret.storage.options import StreamOptions
 from leveret.storage.stream.directory import StreamDirectories
-from leveret.storage.stream.files.segments import PartitionShare, Segment
 from leveret.storage.stream.log import PartitionLog
-from leveret.storage.stream.options import StreamOptions
 from leveret.storage.stream.recorder import StreamRecorder
+from leveret.storage.stream.segments import PartitionShare, Segment
 
 LOGS_MAX = 10_000
 """Partitions of all streams: each has an open file."""

@@ -10,8 +10,7 @@ from typing import Any
 
 from leveret.core.errors import BlobStoreFailed, MessageTooLarge
 from leveret.storage.disk import Bytes
-from leveret.storage.journal.postgres.rows import UNCOMPRESSED, tables
-from leveret.storage.journal.postgres.session import Answer, PostgresSession, Run, Values
+from leveret.storage.journal.postgres.session import UNCOMPRESSED, Answer, PostgresSession, Run, Values, tables
 from leveret.storage.journal.postgres.statements import SCHEMA_LOCK, UPKEEP_TIMEOUT_MS
 from leveret.storage.journal.postgres.table import Unknown
 

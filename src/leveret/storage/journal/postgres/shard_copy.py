@@ -23,8 +23,7 @@ from psycopg.types.numeric import Int8
 from leveret.core.errors import Fenced, JournalFailed, StoreUnreachable
 from leveret.storage.journal.postgres import streams
 from leveret.storage.journal.postgres.blobs import blob_table, create_blobs
-from leveret.storage.journal.postgres.rows import tables
-from leveret.storage.journal.postgres.session import PostgresSession, Run, Values
+from leveret.storage.journal.postgres.session import PostgresSession, Run, Values, tables
 from leveret.storage.journal.postgres.statements import (
     ADD,
     CREATE_CHECKPOINT,
@@ -36,9 +35,8 @@ from leveret.storage.journal.postgres.statements import (
     create,
     segment_table,
 )
-from leveret.storage.journal.postgres.stream_table import SegmentKey
 from leveret.storage.journal.postgres.streams import table_of, values_of
-from leveret.storage.journal.postgres.table import FIRST_START, Unknown
+from leveret.storage.journal.postgres.table import FIRST_START, SegmentKey, Unknown
 
 BATCH_BYTES = 4 << 20
 """Fetched and stored at once."""

@@ -26,11 +26,19 @@ from leveret.core.errors import InvalidArgument, JournalFailed
 from leveret.storage.disk import Bytes
 from leveret.storage.journal.files.meta import parse_meta
 from leveret.storage.journal.postgres import streams
-from leveret.storage.journal.postgres.rows import READ_TIMEOUT_MS, UNCOMPRESSED, drop_soon, end, tables, window
-from leveret.storage.journal.postgres.rows import parts as in_rows
-from leveret.storage.journal.postgres.session import PostgresSession, Run, Values
-from leveret.storage.journal.postgres.stream_table import SegmentAppend
-from leveret.storage.journal.postgres.table import FIRST_START, SegmentRow, ShardRow, Unknown
+from leveret.storage.journal.postgres.session import (
+    READ_TIMEOUT_MS,
+    UNCOMPRESSED,
+    PostgresSession,
+    Run,
+    Values,
+    drop_soon,
+    end,
+    tables,
+    window,
+)
+from leveret.storage.journal.postgres.session import parts as in_rows
+from leveret.storage.journal.postgres.table import FIRST_START, SegmentAppend, SegmentRow, ShardRow, Unknown
 
 SHARDS_MAX = 1 << 15
 UPKEEP_TIMEOUT_MS = 20_000

@@ -13,26 +13,28 @@ from typing import Any
 
 from psycopg.types.numeric import Int8
 
-from leveret.storage.journal.postgres.rows import (
+from leveret.storage.journal.postgres.session import (
     PART_BYTES,
     READ_TIMEOUT_MS,
     UNCOMPRESSED,
+    PostgresSession,
+    Run,
+    Values,
     drop_soon,
     end,
     parts,
     tables,
     window,
 )
-from leveret.storage.journal.postgres.session import PostgresSession, Run, Values
-from leveret.storage.journal.postgres.stream_table import (
+from leveret.storage.journal.postgres.table import (
     NewIndex,
     Removal,
     SegmentAppend,
     SegmentKey,
     StoredSegment,
     StreamChange,
+    Unknown,
 )
-from leveret.storage.journal.postgres.table import Unknown
 
 PUTS_MAX = 64
 """In one statement; each of them is planned."""
@@ -122,7 +124,7 @@ STORE: dict[type[StreamChange], Callable[[Run, int, Any], None]] = {
 
 
 class PostgresStreams:
-    """The segments of one shard; StreamTable of leveret.storage.journal.postgres.stream_table says what the methods do.
+    """The segments of one shard; StreamTable of leveret.storage.journal.postgres.table says what the methods do.
 
     It has a connection of its own while there is something to read: readers of streams take their time.
     """

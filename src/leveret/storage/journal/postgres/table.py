@@ -1,9 +1,11 @@
-"""The table port: one shard of a store in PostgreSQL, as its journal uses it.
+"""The table port: one shard of a store in PostgreSQL, as its journal and its streams use it.
 
-    Table       the statements; each is done as a whole or not at all
-    Row         one commit batch of the log, or the header of a segment: the bytes that lie in a segment file at `start`
-    Shard       what the row of a shard says: who owns it, and where its log ends
-    Unknown     raised by every statement that may have been done, or not
+    ShardTable      the statements; each is done as a whole or not at all
+    SegmentRow      one commit batch of the log, or the header of a segment: what lies in a segment file at `start`
+    ShardRow        what the row of a shard says: who owns it, and where its log ends
+    Unknown         raised by every statement that may have been done, or not
+    StreamChange    what can happen to a segment of a stream, for the transaction of the next commit batch (Beside)
+    StreamTable     everything else on streams: looking, reading, and removing what is not needed
 
 A node that opens a shard takes it over at an epoch that is higher than any before. A statement that changes something
 names the epoch that was taken and does nothing (None or False) when the shard has a newer one: its caller is fenced,
@@ -17,15 +19,18 @@ whatever is still under way in the shard, as `takeover` does.
 
 `append`, `barrier` and `begin` come from one thread at a time, everything else from any.
 `cut` may be called at any time: it ends the connections, and a caller that waits at one of them gets Unknown.
-PostgresTable of leveret.storage.journal.postgres.statements is the real one; tests have one in memory that hangs,
-cancels and fails over.
+PostgresTable and PostgresStreams (statements.py, streams.py) are the real ones; tests have some in memory that hang,
+cancel and fail over.
+
+Changes of streams are stored in the transaction that appends a commit batch (`SegmentRow.beside`), in their order, all
+of them or none. So they are fenced as commit batches are, their outcome is known when that of the commit batch is, and
+no crash comes between them.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from leveret.storage.disk import Bytes
-from leveret.storage.journal.postgres.stream_table import StreamChange
 
 FIRST_START = 0
 """Where the header of a segment lies."""
@@ -40,6 +45,46 @@ class Unknown(Exception):
     def __init__(self, reason: str, no_room: bool = False) -> None:
         super().__init__(reason)
         self.no_room = no_room
+
+
+class SegmentKey(NamedTuple):
+    """A segment of a stream: the offset of its first record tells it from the others of its partition."""
+
+    stream: int
+    partition: int
+    base: int
+
+
+class SegmentAppend(NamedTuple):
+    """More bytes of a segment; one that starts at 0 begins it."""
+
+    segment: SegmentKey
+    start: int
+    data: Bytes
+
+
+class NewIndex(NamedTuple):
+    """The index of a segment, in the place of the one before."""
+
+    segment: SegmentKey
+    data: Bytes
+
+
+class Removal(NamedTuple):
+    """A segment is not in its stream any more; its bytes stay until `drop`."""
+
+    segment: SegmentKey
+
+
+StreamChange = SegmentAppend | NewIndex | Removal
+
+
+class StoredSegment(NamedTuple):
+    """A segment that is in its stream."""
+
+    key: SegmentKey
+    size: int
+    indexed: bool
 
 
 class ShardRow(NamedTuple):
@@ -124,3 +169,38 @@ class ShardTable(Protocol):
 
     def close(self) -> None:
         """End all connections."""
+
+
+class Beside(Protocol):
+    """What is stored together with commit batches. One caller at a time."""
+
+    def take(self) -> Sequence[StreamChange]:
+        """The changes for the next commit batch; the same ones again until they are stored."""
+
+    def stored(self) -> None:
+        """The commit batch is durable, and what was taken with it."""
+
+
+class StreamTable(Protocol):
+    """The segments of all streams of one shard; from any thread. All methods raise Unknown, see Table."""
+
+    def segments(self) -> list[StoredSegment]:
+        """What all streams have, after removing what was left behind."""
+
+    def read(self, segment: SegmentKey, start: int, size: int) -> bytes:
+        """Some bytes of a segment; fewer at its end."""
+
+    def index(self, segment: SegmentKey) -> bytes | None:
+        """The index of a segment."""
+
+    def forget(self, stream: int) -> bool:
+        """Take all segments out of a stream; False: fenced."""
+
+    def drop(self, segment: SegmentKey) -> bool:
+        """Remove the bytes of a segment that is in no stream; False: fenced."""
+
+    def rest(self) -> None:
+        """End the connection if nothing was read for a while; to be called now and then."""
+
+    def close(self) -> None:
+        """End the connection."""

@@ -1,0 +1,86 @@
+"""What can be chosen about a journal and about streams."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from leveret.core.arguments import SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
+from leveret.core.errors import InvalidArgument
+from leveret.storage.encryption import MasterKeys
+
+MIB = 1 << 20
+JOURNAL_SEGMENT_BYTES_MAX = 1 << 30
+"""Places hold 32-bit offsets, and a commit batch of up to FRAME_BYTES_MAX may begin just below the limit of a
+segment.
+"""
+BLOB_BYTES_MAX = 8 << 20
+"""A record, with its header and route, has to stay below 16 MiB."""
+
+
+@dataclass(frozen=True)
+class LogOptions:
+    """Sizes and promises of any log."""
+
+    sync: Literal["always", "interval", "never"] = "always"
+    """`always`: durable before confirm. `interval`, `never`: a power cut may lose what was confirmed."""
+    interval_ms: int = 200
+    segment_bytes: int = 64 * MIB
+    checkpoint_bytes: int = 256 * MIB
+    """What is written between two checkpoints, and so the most that is read again after a crash."""
+    keys: MasterKeys = field(default_factory=MasterKeys)
+    """For encryption at rest; none: nothing is encrypted."""
+
+    def check(self, segment_bytes_max: int) -> None:
+        """Refuse what no log can keep."""
+        if self.sync not in ("always", "interval", "never"):
+            raise InvalidArgument(f"sync is always, interval or never, not {self.sync!r}")
+        if not SEGMENT_BYTES_MIN <= self.segment_bytes <= segment_bytes_max:
+            raise InvalidArgument(f"segment_bytes is {SEGMENT_BYTES_MIN} to {segment_bytes_max}")
+        self.check_positive("interval_ms", "checkpoint_bytes")
+
+    def check_positive(self, *names: str) -> None:
+        """Refuse sizes and times that are nothing."""
+        for name in names:
+            if getattr(self, name) < 1:
+                raise InvalidArgument(f"{name} must be positive")
+
+
+@dataclass(frozen=True)
+class JournalOptions(LogOptions):
+    """Sizes, limits and promises of a journal."""
+
+    cache_bytes: int = 16 * MIB
+    unwritten_bytes_max: int = 64 * MIB
+    spare_bytes: int = 64 * MIB
+    disk_free_min_bytes: int = 256 * MIB
+    blob_bytes: int = 256 << 10
+    blob_url: str | None = None
+    """Where large bodies go; None: the directory `blobs` beside the log."""
+    archive_dir: str | None = None
+
+    def __post_init__(self) -> None:
+        self.check(JOURNAL_SEGMENT_BYTES_MAX)
+        if not 0 < self.blob_bytes <= BLOB_BYTES_MAX:
+            raise InvalidArgument(f"blob_bytes is 1 to {BLOB_BYTES_MAX}: larger bodies do not fit into a record")
+        self.check_positive("cache_bytes", "unwritten_bytes_max")
+        for name in ("spare_bytes", "disk_free_min_bytes"):
+            if getattr(self, name) < 0:
+                raise InvalidArgument(f"{name} cannot be negative")
+
+
+@dataclass(frozen=True)
+class StreamOptions(LogOptions):
+    """Sizes and promises of a stream."""
+
+    segment_bytes: int = 500_000_000
+    segment_bytes_min: int = SEGMENT_BYTES_MIN
+    """Smaller ones that a stream asks for are made so large."""
+    block_bytes: int = 256 << 10
+    """Records are packed into blocks of about this size when many come at once."""
+    checkpoint_bytes: int = 64 * MIB
+    salvage: bool = False
+    """Repair a damaged log when it is opened, instead of refusing it."""
+
+    def __post_init__(self) -> None:
+        self.check(SEGMENT_BYTES_MAX)
+        if not 1 <= self.block_bytes <= 16 * MIB:
+            raise InvalidArgument("block_bytes is 1 to 16 MiB: a reader holds a whole block")
