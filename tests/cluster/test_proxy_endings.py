@@ -93,7 +93,7 @@ def test_a_channel_that_both_ends_close_is_closed_when_the_shard_has_heard_it(
     world.deaf = True
     world.worlds[place(ONE)].pass_ms(TIMEOUT_MS + 1)
     shard_connection = backend_of(world, ONE)
-    shard = world.proxied_clients[shard_connection]._connection
+    shard = world.proxied_clients[shard_connection].connection
     its_close = shard.take_output()
     client.send(ChannelClose(200, "", 0, 0), 2)
     its_answer = shard.take_output()

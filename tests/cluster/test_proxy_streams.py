@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from leveret.cluster.proxy.reading import Reading, place_of
+from leveret.cluster.proxy.shard_channel import Reading, place_of
 from leveret.core.properties import Properties, content
 from leveret.protocols.amqp.methods import (
     BasicConsume,

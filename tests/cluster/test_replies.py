@@ -6,7 +6,7 @@ import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker, UnroutableError
 
-from leveret.cluster.proxy.direct_replies import hand_over
+from leveret.cluster.proxy.sessions import hand_over
 from leveret.core.errors import InvalidArgument
 from leveret.protocols.amqp.names import REPLY_TO, node_of_reply, reply_name
 from tests.cluster.cluster import Cluster

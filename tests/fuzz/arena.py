@@ -188,7 +188,8 @@ class Arena:
             assert connection.reader.buffered_bytes <= FED_BYTES_MAX + FRAME_MAX_MIN
             assert not (fighter.closing and connection.channels), "channels of a closed connection"
             for channel in connection.channels.values():
-                assert channel.deaf or not channel.unconfirmed, "all is on the disk, and a publish is not confirmed"
+                is_confirmed = channel.published <= channel.confirmed
+                assert channel.deaf or is_confirmed, "all is on the disk, and a publish is not confirmed"
                 held.update(each.queue for each in delivered(channel) if not each.queue.deleted)
                 for subscriber in channel.subscribers.values():
                     assert subscriber in (subscriber.queue.consumers or ()), "a consumer that its queue does not know"

@@ -18,11 +18,9 @@ from leveret.cluster.catalog.stale_clients import StaleClients
 from leveret.cluster.coordination.placement import LOCAL
 from leveret.cluster.forwarding.edges import Api
 from leveret.cluster.forwarding.forwarder import Forwarder
-from leveret.cluster.proxy import direct_replies
 from leveret.cluster.proxy.connection import ProxyCaller, ProxyConnection
-from leveret.cluster.proxy.direct_replies import RemoteReplies
 from leveret.cluster.proxy.proxied import ProxiedClient
-from leveret.cluster.proxy.sessions import RemoteListener, RemoteSession, caller_of
+from leveret.cluster.proxy.sessions import RemoteListener, RemoteReplies, RemoteSession, caller_of, hand_over
 from leveret.cluster.proxy.shard_connection import ShardConnection
 from leveret.cluster.rpc.calls import CallHandlers
 from leveret.cluster.rpc.link import LinkStream, PeerLink
@@ -372,7 +370,7 @@ class Node:
             self.call_handlers.run(asked, answer)
             return
         if "reply" in asked:
-            answer(b"" if direct_replies.hand_over(self.hub, asked, wire) else b"lost")
+            answer(b"" if hand_over(self.hub, asked, wire) else b"lost")
             return
         if "version" not in asked:
             raise InvalidArgument(f"node '{link.peer}' asks for what this one does not know: is it of another version?")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -45,14 +45,41 @@ COMMIT_IDS = (90, 20)
 UNKNOWN_COMMIT = f"{PARTIAL}: a node was lost, and some of it may be missing; send it again"
 
 
+class ProxyPublish(Publish):
+    """A publish: checked and routed here, sent to the shards of its queues, which route it again among theirs."""
+
+    _channel: ProxyChannel
+
+    def send(self, number: int) -> None:
+        """Hand it to the shards of its queues; `number` is that of its confirm, 0: none."""
+        shard_ids = self._channel.shard_ids_of(queue for queue in self._queues if not queue.deleted)
+        if self._sent_as_reply():
+            shard_ids = []
+        elif not shard_ids and self.mandatory:
+            self._return()
+        elif not shard_ids:
+            self._channel.dropped += 1
+        mandatory = self.mandatory and len(shard_ids) == 1  # one of several must not send back what another one has
+        method = encode(BasicPublish(self.exchange, self.routing_key, mandatory, False))
+        self._channel.forward(shard_ids, method, *self._forwarded(), number)
+
+    def _forwarded(self) -> tuple[bytes, int]:
+        """Properties and body as the shards get them: as they came, or with a name to reply to."""
+        if not self._is_changed:
+            return self.content, self._header_len
+        return content_of(self._properties, self.content[self._header_len :])
+
+
 class ProxyChannel(Channel, Relay):
     """One channel of a client."""
 
     handlers: Handlers = HANDLERS
+    publish_type = ProxyPublish
 
     def __init__(self, connection: ProxyConnection, number: int) -> None:
         super().__init__(connection, number)
         self.proxy = connection
+        self.delivered = self.tags
         self.consumers: dict[str, ShardChannel] = {}
         self.getting_without_ack = False
         self.getting_from = ""
@@ -66,6 +93,10 @@ class ProxyChannel(Channel, Relay):
     def shard_channel(self, queue: str) -> ShardChannel:
         """This channel in the shard of a queue."""
         return self.shard_channel_in(self.proxy.node.shard_id_of(self.vhost, queue))
+
+    def shard_ids_of(self, queues: Iterable[Queue]) -> list[str]:
+        """The shards of some queues, each once."""
+        return list(dict.fromkeys(self.proxy.node.shard_id_of(self.vhost, queue.name) for queue in queues))
 
     def shard_channel_in(self, shard_id: str) -> ShardChannel:
         """This channel in a shard."""
@@ -124,7 +155,7 @@ class ProxyChannel(Channel, Relay):
 
     def command(self, method: Method) -> None:
         """Do what a method asks for; a refusal that comes late names it."""
-        self._asked = method_ids(method)
+        self._asked = method.spec.class_id, method.spec.method_id
         super().command(method)
 
     def declared(self, method: QueueDeclare, queue: Queue) -> None:
@@ -162,26 +193,13 @@ class ProxyChannel(Channel, Relay):
     def find_route(self, exchange: str, routing_key: str) -> ProxyRoute:
         """Check that the user may publish so, and say where it goes."""
         found = super().find_route(exchange, routing_key)
-        shard_ids = dict.fromkeys(self.proxy.node.shard_id_of(self.vhost, queue.name) for queue in found.queues)
-        return ProxyRoute(found.queues, found.plain, list(shard_ids))
-
-    def publish_slowly(
-        self, exchange: str, routing_key: str, mandatory: bool, immediate: bool, content: bytes, header_len: int
-    ) -> None:
-        """Check a message and send it to the shards of its queues."""
-        publish = ProxyPublish(self, exchange, routing_key, mandatory, immediate, content, header_len)
-        if self.firehose.on:
-            publish.trace()
-        if self.transaction is not None:
-            self.transaction.publish(publish)
-        else:
-            publish.send(self.published if self.confirming else 0)
+        return ProxyRoute(found.queues, found.plain, self.shard_ids_of(found.queues))
 
     def send_trace(self, key: str, wire: bytes, header_len: int) -> None:
         """Send what the firehose copied to the shards of its queues."""
         queues = self.virtual_host.route(TRACE_EXCHANGE, [key])
-        virtual_hosts = list(dict.fromkeys(self.proxy.node.shard_id_of(self.vhost, queue.name) for queue in queues))
-        self.forward(virtual_hosts, encode(BasicPublish(TRACE_EXCHANGE, key, False, False)), wire, header_len, 0)
+        method = encode(BasicPublish(TRACE_EXCHANGE, key, False, False))
+        self.forward(self.shard_ids_of(queues), method, wire, header_len, 0)
 
     def trace_wire(self, queue: str, redelivered: bool, route: bytes, content: bytes, header_len: int) -> None:
         """Copy a delivery of a shard to the firehose."""
@@ -196,12 +214,7 @@ class ProxyChannel(Channel, Relay):
         shard_channels = [self.shard_channel_in(shard_id) for shard_id in shard_ids]
         self.confirms.sent(number, [shard_channel.sent for shard_channel in shard_channels])
         for shard_channel in shard_channels:
-            shard_channel.publish(method, content, header_len)
-
-    def settle_later(self, tag: int, multiple: bool, how: int) -> None:
-        """Settle deliveries at the end of the transaction."""
-        assert self.transaction is not None, "the channel is transacting"
-        self.transaction.settle(tag, multiple, how)
+            shard_channel.shard_connection.content(self.number, method, content, header_len)
 
     # From shards
 
@@ -253,7 +266,7 @@ class ProxyChannel(Channel, Relay):
     def _closed_by(self, shard_channel: ShardChannel, method: ChannelClose) -> None:
         """A shard has refused something: the channel closes everywhere."""
         shard_channel.shard_connection.forget(shard_channel)
-        self.shard_channels.pop(shard_channel.shard_id, None)
+        self.shard_channels.pop(shard_channel.shard_connection.shard_id, None)
         self.forget_way()
         self._abandon(shard_channel)
         if not self.deaf:
@@ -332,12 +345,6 @@ class ProxyChannel(Channel, Relay):
 
     # Ending
 
-    def forget_replies(self) -> None:
-        """Wait for no more replies."""
-        if self.reply_consumer is not None:
-            self.hub.replies.drop(self.reply_consumer)
-            self.reply_consumer = None
-
     def release(self) -> None:
         """Hear nothing more, and let every shard give back what was not settled."""
         self.deaf = True
@@ -358,52 +365,3 @@ class ProxyChannel(Channel, Relay):
         """Wait for no answer of a shard any more."""
         for _ in range(shard_channel.abandon()):
             self.proxy.go_on(self.number)
-
-
-class ProxyPublish(Publish):
-    """A publish: checked and routed here, sent to the shards of its queues, which route it again among theirs."""
-
-    def __init__(
-        self,
-        channel: ProxyChannel,
-        exchange: str,
-        routing_key: str,
-        mandatory: bool,
-        immediate: bool,
-        wire: bytes,
-        header_len: int,
-    ) -> None:
-        if immediate:
-            raise ProtocolError(Reply.NOT_IMPLEMENTED, "immediate=true")
-        super().__init__(channel, exchange, routing_key, mandatory, wire, header_len)
-        self._proxy = channel
-
-    def send(self, number: int) -> None:
-        """Hand it to the shards of its queues; `number` is that of its confirm, 0: none."""
-        node, vhost = self._proxy.proxy.node, self._proxy.vhost
-        shard_ids = list(
-            dict.fromkeys(node.shard_id_of(vhost, queue.name) for queue in self._queues if not queue.deleted)
-        )
-        if self._sent_as_reply():
-            shard_ids = []
-        elif not shard_ids and self.mandatory:
-            self._return()
-        elif not shard_ids:
-            self._proxy.dropped += 1
-        mandatory = (
-            self.mandatory and len(shard_ids) == 1
-        )  # one of several shards must not send back what another one has
-        method = encode(BasicPublish(self.exchange, self.routing_key, mandatory, False))
-        self._proxy.forward(shard_ids, method, *self._forwarded(), number)
-
-    def _forwarded(self) -> tuple[bytes, int]:
-        """Properties and body as the shards get them: as they came, or with a name to reply to."""
-        if not self._is_changed:
-            return self.content, self._header_len
-        return content_of(self._properties, self.content[self._header_len :])
-
-
-def method_ids(method: Method) -> tuple[int, int]:
-    """Class and number of a method."""
-    payload = encode(method)
-    return int.from_bytes(payload[:2], "big"), int.from_bytes(payload[2:4], "big")

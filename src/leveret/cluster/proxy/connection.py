@@ -13,21 +13,20 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from leveret.cluster.proxy.channel import ProxyChannel
-from leveret.cluster.proxy.claims import Name
-from leveret.cluster.proxy.shard_channel import ShardChannel
-from leveret.cluster.proxy.shard_connection import OwnerSession, ShardConnection
+from leveret.cluster.proxy.shard_connection import ShardConnection
 from leveret.core.changes import Change, DeleteQueue
 from leveret.core.queue import Queue
 from leveret.protocols.amqp.connection import AmqpConnection, AmqpPeer
 from leveret.protocols.amqp.frames import FrameWriter
-from leveret.protocols.amqp.methods import ConnectionBlocked, ConnectionClose, ConnectionUnblocked, Method
+from leveret.protocols.amqp.methods import ConnectionBlocked, ConnectionClose, ConnectionUnblocked
 from leveret.protocols.amqp.replies import Reply
-from leveret.protocols.amqp.session import FrameSession
 from leveret.protocols.amqp.state import HANDSHAKE, ConnectionState, Hold
 from leveret.protocols.amqp.traffic import ChannelTraffic
 from leveret.security.identity import Identity
 
 if TYPE_CHECKING:
+    from leveret.cluster.proxy.proxied import ProxiedClient
+    from leveret.cluster.proxy.sessions import RemoteSession
     from leveret.protocols.amqp.hub import Hub
 
 CLOSE = b"\0\x0a\0\x32"  # connection.close
@@ -265,7 +264,7 @@ class ProxyConnection(AmqpConnection):
         self.wait(number)
         self.set_aside(number, writer.take())
 
-    def _look_again(self) -> None:
+    def look_again(self) -> None:
         """A shard is reached, or will not be: look at the methods that had to wait for that."""
         put_off, self._put_off = self._put_off, []
         for number in put_off:
@@ -282,60 +281,36 @@ class ProxyConnection(AmqpConnection):
         else:
             super().on_method(number, payload)
 
-    # From shards: called by sessions, not under a lock
+    # From shards
 
-    def attached(self, shard_connection: ShardConnection, session: OwnerSession) -> None:
+    def later(self, action: Callable[[], None]) -> None:
+        """Go on because of a shard, unless the client has disconnected; called by sessions, not under a lock."""
+        if not self._released:
+            self.hub.finish(self, action)
+
+    def attached(self, shard_connection: ShardConnection, session: ProxiedClient | RemoteSession) -> None:
         """There is a way to a shard."""
 
         def attach() -> None:
             shard_connection.attach(session)
             session.pause(self._is_quiet)
-            self._look_again()
+            self.look_again()
 
         self.hub.finish(self, attach)
 
-    def receive_from(self, shard_connection: ShardConnection, data: bytes) -> None:
-        """Frames came from a shard."""
-        if not self._released:
-            self.hub.finish(self, lambda: shard_connection.receive(data))
-
-    def receive_here(self, shard_connection: ShardConnection, shard: FrameSession) -> None:
-        """A shard of this node has something to say."""
-        if not self._released:
-            self.hub.finish(self, lambda: shard_connection.receive_from(shard))
-
-    def held_by(self, shard_connection: ShardConnection) -> None:
-        """A shard hears nothing more for a while, or again."""
-        if not self._released and not shard_connection.busy:
-            self.hub.finish(self, lambda: self._heard_again(shard_connection))
-
-    def _heard_again(self, shard_connection: ShardConnection) -> None:
-        shard_connection.note()
-        self._look_again()
-
-    def lost_backend(self, shard_connection: ShardConnection) -> None:
+    def lost_shard(self, shard_connection: ShardConnection) -> None:
         """The way to a shard has ended; what the shard knew of this client has to be told again."""
-        if not self._released:
-            self.hub.finish(self, lambda: self._lost(shard_connection))
-
-    def _lost(self, shard_connection: ShardConnection) -> None:
         shard_connection.learn_names()
         for channel in self.channels.values():
             channel.lost(shard_connection.shard_id)
         shard_connection.detach()
         self.blocked_by(shard_connection, ConnectionUnblocked())
         self.shard_channel_closed()  # no shard that is gone says so any more
-        self._look_again()
-
-    def turned_away(self, shard_connection: ShardConnection) -> None:
-        """What was taken for a way to a shard was none."""
-        if not self._released:
-            self.hub.finish(self, shard_connection.wait)
+        self.look_again()
 
     def gone_backend(self, shard_connection: ShardConnection) -> None:
         """A shard went with its node and will have no other owner: what the client has there is dropped."""
-        if not self._released:
-            self.hub.finish(self, lambda: self._gone(shard_connection))
+        self.later(lambda: self._gone(shard_connection))
 
     def _gone(self, shard_connection: ShardConnection) -> None:
         del self.shard_connections[shard_connection.shard_id]
@@ -343,20 +318,7 @@ class ProxyConnection(AmqpConnection):
         for channel in list(self.channels.values()):
             channel.gone(shard_connection.shard_id)
         self.shard_channel_closed()
-        self._look_again()
-
-    def held(self, shard_channel: ShardChannel) -> list[tuple[str, Name]]:
-        """What the client holds of a shard on a channel."""
-        channel: ProxyChannel = self.channels[shard_channel.number]
-        return channel.tags.held(shard_channel)
-
-    def came(self, shard_channel: ShardChannel, method: bytes, content: bytes, header_len: int) -> None:
-        """A message came on a channel."""
-        self.channels[shard_channel.number].came(shard_channel, method, content, header_len)
-
-    def heard(self, shard_channel: ShardChannel, method: Method) -> None:
-        """A method without content came on a channel."""
-        self.channels[shard_channel.number].heard(shard_channel, method)
+        self.look_again()
 
     def refused(self, method: ConnectionClose) -> None:
         """A shard has closed the connection: what was wrong with a frame is wrong for the whole of it."""
@@ -395,7 +357,7 @@ class ProxyConnection(AmqpConnection):
         """
         if self._questions or any(each.unsent_bytes for each in self.shard_connections.values()):
             return False
-        unsure = {each for each in self.shard_connections.values() if not each.is_sure}
+        unsure = {each for each in self.shard_connections.values() if each.unsure}
         for channel in self.channels.values():
             unsure |= {each.shard_connection for each in channel.shard_channels.values() if each.sent}
         return not unsure or (all(each.hears for each in unsure) and 0 < self._leaving_ms <= self.hub.core.now_ms)

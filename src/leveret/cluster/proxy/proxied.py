@@ -6,10 +6,10 @@ another node a link carries frames both ways: see leveret.cluster.proxy.sessions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from leveret.cluster.proxy import claims
 from leveret.core.claims import gone
@@ -29,29 +29,14 @@ from leveret.security.authorisation import Role
 
 if TYPE_CHECKING:
     from leveret.cluster.proxy.connection import ProxyCaller
+    from leveret.cluster.proxy.sessions import RemoteListener
+    from leveret.cluster.proxy.shard_connection import ShardConnection
     from leveret.cluster.shards.shard import Shard
     from leveret.core.broker import Broker
-    from leveret.protocols.amqp.session import FrameSession
     from leveret.protocols.amqp.subscriber import Subscriber
 
 
 EXPIRED_MS = 60_000  # after the end of a token, in which the proxy of a client says what becomes of it
-
-
-class ShardListener(Protocol):
-    """Who hears what a shard says to a client."""
-
-    def received(self, data: bytes) -> None:
-        """Frames for the client."""
-
-    def written(self, shard: FrameSession) -> None:
-        """The shard has written frames; who is on this node may take them before they come."""
-
-    def held(self, held: bool) -> None:
-        """The shard hears nothing more for a while, or again."""
-
-    def lost(self, reason: str) -> None:
-        """The shard has closed the connection."""
 
 
 def declare(channel: ProxiedChannel, method: QueueDeclare) -> None:
@@ -242,21 +227,21 @@ class ProxiedConnection(AmqpConnection):
 class ProxiedClient:
     """One client in one shard; the hub of the shard takes it for a socket."""
 
-    def __init__(self, shard: Shard, caller: ProxyCaller, listener: ShardListener) -> None:
+    def __init__(self, shard: Shard, caller: ProxyCaller, listener: ShardConnection | RemoteListener) -> None:
         self._shard = shard
         self._hub = shard.hub
         self._listener = listener
         self._held = False
         self._gone = False
         self._turn: AbstractContextManager[Broker] | None = None
-        self._connection = ProxiedConnection(shard, caller.peer)
-        self._connection.socket = self
-        self._connection.local, self._connection.entrance = caller.local, caller.node
+        self.connection = ProxiedConnection(shard, caller.peer)
+        self.connection.socket = self
+        self.connection.local, self.connection.entrance = caller.local, caller.node
         try:
             with self._hub.locked():
-                self._connection.admit(caller.identity, caller.vhost, caller.client_properties)
+                self.connection.admit(caller.identity, caller.vhost, caller.client_properties)
         except BaseException:
-            self._hub.connections.discard(self._connection)
+            self._hub.connections.discard(self.connection)
             raise
 
     # For the client
@@ -264,29 +249,19 @@ class ProxiedClient:
     def send(self, data: bytes) -> None:
         """Frames of the client; a shard that cannot write any more takes none."""
         try:
-            self._hub.receive(self._connection, data)
+            self._hub.receive(self.connection, data)
         except (JournalFailed, BrokerClosed) as error:
             self.fail(error)
 
     def pause(self, paused: bool) -> None:
         """Whether the client takes no more for now."""
-        self._connection.writable(not paused)
+        self.connection.writable(not paused)
 
     # For the client, if it has come to this node
 
-    @property
-    def local(self) -> ProxiedClient:
-        """See OwnerSession."""
-        return self
-
-    @property
-    def connection(self) -> ProxiedConnection:
-        """The other end of the client's frames."""
-        return self._connection
-
     def enter(self) -> bool:
         """Take the lock of the shard, unless it does not listen now, or something that it was sent waits there."""
-        connection = self._connection
+        connection = self.connection
         if self._gone or connection.waiting or connection.finished or connection.reader.buffered_bytes:
             return False
         turn = self._hub.locked()
@@ -302,29 +277,21 @@ class ProxiedClient:
         turn, self._turn = self._turn, None
         assert turn is not None, "it was entered"
         try:
-            self._hub.end_turn(self._connection)
+            self._hub.end_turn(self.connection)
         finally:
             turn.__exit__(None, None, None)
-
-    def mark(self, then: Callable[[], None]) -> None:
-        """Call back in the shard when all that was settled is durable."""
-        self._hub.when_durable(then, lazily=True)
-
-    def names(self) -> list[tuple[int, bytes]]:
-        """Which messages the deliveries are that the proxy does not know of."""
-        return self._connection.names()
 
     def close(self) -> None:
         """The client has disconnected."""
         self._gone = True
         with suppress(JournalFailed, BrokerClosed):  # it has nothing to give back then
-            self._hub.lost(self._connection)
+            self._hub.lost(self.connection)
 
     def cut_off(self) -> None:
         """The node of the client cannot be reached any more: what the client holds is kept for a while."""
         with suppress(JournalFailed, BrokerClosed), self._hub.locked():
-            self._shard.orphaned.keep(self._connection.take_leases())
-            self._shard.exclusive_consumers.keep(self._connection)
+            self._shard.orphaned.keep(self.connection.take_leases())
+            self._shard.exclusive_consumers.keep(self.connection)
         self.close()
 
     def fail(self, error: Exception) -> None:
@@ -339,13 +306,13 @@ class ProxiedClient:
         """Hand over what the shard says, and before it which messages there are in it."""
         if self._gone or not self._shard.may_tell(self):
             return
-        self._listener.written(self._connection)
-        data = self._connection.take_output()
+        self._listener.written(self.connection)
+        data = self.connection.take_output()
         if data:
             self._listener.received(data)
-        if self._connection.finished:
+        if self.connection.finished:
             self.abort()
-        elif self._held is self._connection.wants_input:
+        elif self._held is self.connection.wants_input:
             self._held = not self._held
             self._listener.held(self._held)
 

@@ -390,9 +390,9 @@ cdef class Relay(ChannelTraffic):
             self.acks += before - self.tags.count if how == ACKED else 0
         return 0
 
-    def settle_now(self, uint64_t tag, bint multiple, uint8_t how) -> None:
-        """The same, whether there is a transaction or not."""
-        self.end(tag, multiple, how)
+    def settle_now(self, uint64_t tag, uint8_t how) -> None:
+        """The same for one, whether there is a transaction or not."""
+        self.end(tag, False, how)
 
     cdef int end(self, uint64_t tag, bint multiple, uint8_t how) except -1:
         """Tell the shards whose deliveries these are."""

@@ -1,10 +1,14 @@
-"""Clients of one node in shards of another: the same as in one process, with a link between.
+"""Clients of one node in shards of another, and direct replies: the same as in one process, with a link between.
 
 proxy: RemoteSession ---- link ---- RemoteListener: proxied client: shard
+shard: RemoteReplies ---- link ---- hand_over: client      as in one process, one that cannot be handed over is lost
+
+reply: head (JSON): reply (the name that it is sent to), header_len | line feed | content header and body
 """
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from leveret.cluster.proxy.connection import ProxyCaller
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from leveret.cluster.proxy.shard_connection import ShardConnection
     from leveret.cluster.rpc.link import PeerLink
     from leveret.cluster.shards.shard import Shard
+    from leveret.protocols.amqp.hub import Hub
     from leveret.protocols.amqp.session import FrameSession
     from leveret.security.users import Users
 
@@ -27,8 +32,6 @@ QUESTION = b'{"version": 0}'  # which every node knows
 
 class RemoteSession:
     """A way from a proxy to a shard of another node."""
-
-    local = None
 
     def __init__(self, link: PeerLink, shard_connection: ShardConnection, caller: ProxyCaller) -> None:
         """Open it; what is to be said waits until the other node has let the client in, as it may not have the shard.
@@ -120,7 +123,7 @@ class RemoteListener:
     def received(self, data: bytes) -> None:
         """The shard says something; which messages it delivers comes before them."""
         writer = FrameWriter()
-        for number, payload in self._proxied.names():
+        for number, payload in self._proxied.connection.names():
             writer.method(number, payload)
         self._link.send(self._number, writer.take() + data)
 
@@ -167,3 +170,28 @@ def caller_of(request: dict[str, Any], users: Users) -> ProxyCaller:
         raise
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidArgument(f"no caller: {error}") from None
+
+
+class RemoteReplies:
+    """Who waits for replies on another node."""
+
+    def __init__(self, link: PeerLink) -> None:
+        self._link = link
+
+    def deliver(self, exchange: str, routing_key: str, content: bytes, header_len: int) -> bool:
+        """Send a reply; False when it is lost, because the other node does not read what it is sent."""
+        if self._link.is_slow:
+            return False
+        head = json.dumps({"reply": routing_key, "header_len": header_len}).encode()
+        self._link.ask(head + b"\n" + content, lambda answer: None)
+        return True
+
+
+def hand_over(hub: Hub, head: dict[str, Any], content: bytes) -> bool:
+    """Give a reply that came from another node to the client that waits for it; False: none does."""
+    name, header_len = head["reply"], head.get("header_len")
+    if not isinstance(name, str) or not isinstance(header_len, int) or not 0 <= header_len <= len(content):
+        raise InvalidArgument("no reply: another node says what this one does not know, is it of another version?")
+    with hub.locked():
+        taker = hub.replies.find(name)
+        return taker is not None and taker.deliver("", name, content, header_len)

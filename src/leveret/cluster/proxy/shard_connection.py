@@ -6,37 +6,23 @@ A session is a way to the owner of the shard: a call in this process, or a link 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from leveret.cluster.proxy.claims import (
-    CLASS,
-    DURABLE,
-    NAMES,
-    VERSION,
-    identity,
-    mark,
-    number_of,
-    numbered,
-    settlements,
-)
+from leveret.cluster.proxy import claims
+from leveret.cluster.proxy.proxied import ProxiedClient
 from leveret.cluster.proxy.relay import ShardConnectionBase
 from leveret.cluster.proxy.shard_channel import ShardChannel
 from leveret.core.errors import BrokerClosed, JournalFailed
+from leveret.protocols.amqp import methods
 from leveret.protocols.amqp.codec import decode, encode
 from leveret.protocols.amqp.frames import BODY, HEADER, METHOD, FrameWriter
-from leveret.protocols.amqp.methods import (
-    ChannelClose,
-    ChannelCloseOk,
-    ConnectionBlocked,
-    ConnectionClose,
-    ConnectionUnblocked,
-    Method,
-)
+from leveret.protocols.amqp.methods import Method
 
 if TYPE_CHECKING:
     from leveret.cluster.proxy.connection import ProxyConnection
+    from leveret.cluster.proxy.sessions import RemoteSession
     from leveret.protocols.amqp.session import FrameSession
     from leveret.security.identity import Identity
 
@@ -44,55 +30,13 @@ BODY_SIZE_AT = 4
 HAS_CONTENT = frozenset((b"\0\x3c\0\x32", b"\0\x3c\0\x3c", b"\0\x3c\0\x47"))  # basic.return, deliver and get-ok
 
 
-class OwnerSession(Protocol):
-    """A way to the owner of a shard."""
-
-    @property
-    def local(self) -> LocalSession | None:
-        """It, if the shard is on this node; else None."""
-
-    def send(self, data: bytes) -> None:
-        """Give it frames."""
-
-    def pause(self, paused: bool) -> None:
-        """Whether the client takes no more for now."""
-
-    def close(self) -> None:
-        """The client has disconnected."""
-
-
-class LocalSession(OwnerSession, Protocol):
-    """A way to a shard of this node, which can also be entered: what is done then needs no frames."""
-
-    @property
-    def connection(self) -> FrameSession:
-        """The other end."""
-
-    def enter(self) -> bool:
-        """Take the lock of the shard, unless it does not listen now, or something that it was sent waits there."""
-
-    def leave(self) -> None:
-        """Let go of the lock; publishes are confirmed when they are durable."""
-
-    def mark(self, then: Callable[[], None]) -> None:
-        """Call back in the shard, which was entered, when all that was settled is durable."""
-
-    def fail(self, error: Exception) -> None:
-        """The shard cannot write any more."""
-
-    def names(self) -> list[tuple[int, bytes]]:
-        """Which messages the deliveries of this session are: NAMES, with the numbers of channels."""
-
-
+@dataclass(slots=True)
 class Arriving:
     """A method whose content is still to come."""
 
-    __slots__ = ("method", "missing_bytes", "parts")
-
-    def __init__(self, method: bytes) -> None:
-        self.method = method
-        self.parts: list[bytes] = []
-        self.missing_bytes = 0
+    method: bytes
+    parts: list[bytes] = field(default_factory=list)
+    missing_bytes: int = 0
 
 
 class ShardConnection(ShardConnectionBase):
@@ -101,8 +45,9 @@ class ShardConnection(ShardConnectionBase):
     def __init__(self, connection: ProxyConnection, shard_id: str) -> None:
         super().__init__(connection)
         self.shard_id = shard_id
-        self._session: OwnerSession | None = None
-        self._local: LocalSession | None = None
+        self._session: ProxiedClient | RemoteSession | None = None
+        self._local: ProxiedClient | None = None
+        """The session, if the shard is on this node: it can be entered, and what is done then needs no frames."""
         self.busy = False
         """Whether the shard hears nothing for now."""
         self.durable_mark = 0
@@ -151,7 +96,7 @@ class ShardConnection(ShardConnectionBase):
             return b""
         self._version = version
         writer = FrameWriter()
-        writer.method(0, numbered(VERSION, version))
+        writer.method(0, claims.numbered(claims.VERSION, version))
         return writer.take()
 
     def enter(self) -> bool:
@@ -184,23 +129,23 @@ class ShardConnection(ShardConnectionBase):
     def _ask_mark(self, *, urgent: bool) -> None:
         self._is_marked = True
         self.last_mark += 1
-        self.writer.method(0, mark(self.last_mark, urgent=urgent))
+        self.writer.method(0, claims.mark(self.last_mark, urgent=urgent))
 
-    def _mark_there(self, local: LocalSession) -> None:
+    def _mark_there(self, local: ProxiedClient) -> None:
         """The same in a shard of this node, with its lock."""
         if self.unsure and not self._is_marked:
             self._is_marked = True
             self.last_mark += 1
-            local.mark(partial(self._durable_there, local, self.last_mark))
+            local.connection.hub.when_durable(partial(self._durable_there, local, self.last_mark), lazily=True)
 
-    def _durable_there(self, local: LocalSession, number: int) -> None:
+    def _durable_there(self, local: ProxiedClient, number: int) -> None:
         if local is self._local:
             self._forget(number)
             self._mark_there(local)
 
     def renew(self, renewed: Identity) -> None:
         """Let the shard know what the client may do from now on."""
-        self.writer.method(0, identity(renewed))
+        self.writer.method(0, claims.identity(renewed))
         self.note()
 
     def hurry(self) -> int:
@@ -210,11 +155,6 @@ class ShardConnection(ShardConnectionBase):
         self._ask_mark(urgent=True)
         self.note()
         return self.last_mark
-
-    @property
-    def is_sure(self) -> bool:
-        """Whether all that was settled is durable."""
-        return not self.unsure
 
     def _durable(self, number: int) -> None:
         """Everything up to a mark is durable."""
@@ -231,7 +171,7 @@ class ShardConnection(ShardConnectionBase):
 
     def _settle_again(self) -> None:
         """Tell the next owner what the one before it may not have written."""
-        for payload in settlements(self.unsure.renumber(self.last_mark + 1)):
+        for payload in claims.settlements(self.unsure.renumber(self.last_mark + 1)):
             self.writer.method(0, payload)
 
     # In
@@ -246,23 +186,23 @@ class ShardConnection(ShardConnectionBase):
     def _method(self, number: int, payload: bytes) -> None:
         if payload[:4] in HAS_CONTENT:
             self._arriving[number] = Arriving(payload)
-        elif payload.startswith(CLASS):
+        elif payload.startswith(claims.CLASS):
             self._told(number, payload)
         elif number == 0:
             method = decode(payload)
-            if isinstance(method, ConnectionClose):
+            if isinstance(method, methods.ConnectionClose):
                 self.connection.refused(method)
-            elif isinstance(method, ConnectionBlocked | ConnectionUnblocked):
+            elif isinstance(method, methods.ConnectionBlocked | methods.ConnectionUnblocked):
                 self.connection.blocked_by(self, method)
         else:
             self._heard(number, decode(payload))
 
     def _told(self, number: int, payload: bytes) -> None:
         """The shard says something that is not for the client."""
-        if payload.startswith(NAMES) and number in self.shard_channels and number not in self.closing:
+        if payload.startswith(claims.NAMES) and number in self.shard_channels and number not in self.closing:
             self.shard_channels[number].names.learn(payload)
-        elif payload.startswith(DURABLE):
-            self._durable(number_of(payload))
+        elif payload.startswith(claims.DURABLE):
+            self._durable(claims.number_of(payload))
 
     def _part(self, number: int, kind: int, payload: bytes) -> None:
         """A header or a piece of a body; the last one makes it whole."""
@@ -277,21 +217,22 @@ class ShardConnection(ShardConnectionBase):
             shard_channel = self.shard_channels.get(number)
             if shard_channel is not None and number not in self.closing:
                 parts = arriving.parts
-                self.connection.came(shard_channel, arriving.method, b"".join(parts), len(parts[0]))
+                channel = self.connection.channels[number]
+                channel.came(shard_channel, arriving.method, b"".join(parts), len(parts[0]))
 
     def _heard(self, number: int, method: Method) -> None:
         """A method without content came on a channel."""
-        if isinstance(method, ChannelClose):
-            self.writer.method(number, encode(ChannelCloseOk()))
+        if isinstance(method, methods.ChannelClose):
+            self.writer.method(number, encode(methods.ChannelCloseOk()))
             self.note()
         if number in self.closing:
             # If both ends close a channel at once, the shard answers nevertheless.
-            if isinstance(method, ChannelCloseOk):
+            if isinstance(method, methods.ChannelCloseOk):
                 self._closed(number)
             return
         shard_channel = self.shard_channels.get(number)
         if shard_channel is not None:
-            self.connection.heard(shard_channel, method)
+            self.connection.channels[number].heard(shard_channel, method)
 
     # Channels
 
@@ -304,10 +245,9 @@ class ShardConnection(ShardConnectionBase):
 
     def close(self, shard_channel: ShardChannel) -> None:
         """The client is done with a channel; what still comes on it is dropped."""
-        self.shard_channels.pop(shard_channel.number, None)
-        self._arriving.pop(shard_channel.number, None)
+        self.forget(shard_channel)
         self.closing[shard_channel.number] = self.closing.get(shard_channel.number, 0) + 1
-        shard_channel.close()
+        shard_channel.say(methods.ChannelClose(200, "closed", 0, 0))
 
     def forget(self, shard_channel: ShardChannel) -> None:
         """The shard has closed a channel."""
@@ -324,21 +264,26 @@ class ShardConnection(ShardConnectionBase):
 
     def received(self, data: bytes) -> None:
         """Frames came from the shard."""
-        self.connection.receive_from(self, data)
+        self.connection.later(partial(self.receive, data))
 
     def written(self, shard: FrameSession) -> None:
         """A shard of this node has written frames for the client, which can be taken from its outlet."""
-        self.connection.receive_here(self, shard)
+        self.connection.later(partial(self.receive_from, shard))
 
     def held(self, held: bool) -> None:
         """The shard hears nothing more for a while, or again."""
         self.busy = held
-        self.connection.held_by(self)
+        if not held:
+            self.connection.later(self._heard_again)
+
+    def _heard_again(self) -> None:
+        self.note()
+        self.connection.look_again()
 
     def lost(self, reason: str) -> None:
         """There is no way to the shard any more."""
         self.busy = False
-        self.connection.lost_backend(self)
+        self.connection.later(partial(self.connection.lost_shard, self))
 
     def forsake(self, reason: str) -> None:
         """This node serves the shard no more; a session that stays would get what is meant for the next owner."""
@@ -348,15 +293,15 @@ class ShardConnection(ShardConnectionBase):
 
     def turned_away(self) -> None:
         """There was no way to the shard: nothing was said to anybody, and all of it waits for its owner."""
-        self.connection.turned_away(self)
+        self.connection.later(self._wait)
 
-    def attach(self, session: OwnerSession) -> None:
+    def attach(self, session: ProxiedClient | RemoteSession) -> None:
         """There is a way to the shard: what was said meanwhile is sent."""
-        self._session, self._local = session, session.local
-        self.direct = None if session.local is None else session.local.connection
+        self._session, self._local = session, session if isinstance(session, ProxiedClient) else None
+        self.direct = None if self._local is None else self._local.connection
         self.note()
 
-    def wait(self) -> None:
+    def _wait(self) -> None:
         """The shard has another owner than was believed, who is looked for."""
         self._forget_session()
         self.busy = False
@@ -366,7 +311,7 @@ class ShardConnection(ShardConnectionBase):
 
     def learn_names(self) -> None:
         """Learn which messages the client holds, as the next owner is asked for them; other nodes say that at once."""
-        for number, payload in () if self._local is None else self._local.names():
+        for number, payload in () if self._local is None else self._local.connection.names():
             if number in self.shard_channels:
                 self.shard_channels[number].names.learn(payload)
 
@@ -376,8 +321,8 @@ class ShardConnection(ShardConnectionBase):
         self.closing.clear()
         self._reset()
         self._settle_again()
-        for shard_channel in self.shard_channels.values():
-            shard_channel.reopen(self.connection.held(shard_channel))
+        for number, shard_channel in self.shard_channels.items():
+            shard_channel.reopen(self.connection.channels[number].tags.held(shard_channel))
         self._retold_bytes = self.writer.pending_bytes
 
     def pause(self, paused: bool) -> None:

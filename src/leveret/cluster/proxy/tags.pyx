@@ -28,12 +28,12 @@ cdef class Tags:
     def __contains__(self, uint64_t tag) -> bool:
         return self.place(tag) >= 0
 
-    def through(self, uint64_t tag) -> list[int]:
-        """The tags up to this one; 0: all."""
+    def tags(self, uint64_t through, uint64_t after=0) -> list[int]:
+        """The tags up to this one, and after the other."""
         cdef Py_ssize_t i
         return [
             self.slots[i].tag for i in range(self.first, self.end)
-            if self.slots[i].shard_channel != NULL and (tag == 0 or self.slots[i].tag <= tag)
+            if self.slots[i].shard_channel != NULL and after < self.slots[i].tag <= through
         ]
 
     def held(self, shard_channel) -> list[tuple[str, bytes]]:

@@ -41,7 +41,7 @@ from leveret.protocols.amqp.replying import ReplyConsumer
 from leveret.protocols.amqp.state import Hold
 from leveret.protocols.amqp.subscriber import StreamSubscriber
 from leveret.protocols.amqp.traffic import ChannelRoute, ChannelTraffic
-from leveret.protocols.amqp.transaction import Transaction
+from leveret.protocols.amqp.transaction import DeliveryTags, Transaction
 from leveret.security.authorisation import Role, authorise
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ class Channel(ChannelTraffic):
     """One channel of a connection."""
 
     handlers: Handlers = HANDLERS
+    publish_type = Publish
 
     def __init__(self, connection: AmqpConnection, number: int) -> None:
         hub = connection.hub
@@ -82,6 +83,7 @@ class Channel(ChannelTraffic):
         self.virtual_host: Vhost = hub.core.topology.vhost(connection.vhost)
         self.last_queue = ""
         self.consumer_prefetch = 0
+        self.delivered: DeliveryTags = self.unacked
         self.transaction: Transaction | None = None
         self.reply_consumer: ReplyConsumer | None = None
         self._cancels: list[methods.BasicCancel] | None = None
@@ -213,7 +215,7 @@ class Channel(ChannelTraffic):
         """Publish a message that asks for something unusual, or is refused."""
         if immediate:
             raise ProtocolError(Reply.NOT_IMPLEMENTED, "immediate=true")
-        publish = Publish(self, exchange, routing_key, mandatory, content, header_len)
+        publish = self.publish_type(self, exchange, routing_key, mandatory, content, header_len)
         if self.firehose.on:
             publish.trace()
         if publish.is_large:
@@ -352,13 +354,18 @@ class Channel(ChannelTraffic):
     def remove_consumer(self, tag: str) -> None:
         """Stop to push; what was pushed stays with the client until it is settled."""
         if self.reply_consumer is not None and self.reply_consumer.tag == tag:
-            self.hub.replies.drop(self.reply_consumer)
-            self.reply_consumer = None
+            self.forget_replies()
         subscriber = self.subscribers.pop(tag, None)
         if subscriber is not None and not subscriber.queue.deleted:
             dispatch.unsubscribe(subscriber.queue, subscriber)
         if isinstance(subscriber, StreamSubscriber):
             subscriber.close()
+
+    def forget_replies(self) -> None:
+        """Wait for no more direct replies."""
+        if self.reply_consumer is not None:
+            self.hub.replies.drop(self.reply_consumer)
+            self.reply_consumer = None
 
     def subscriber_cancelled(self, subscriber: Subscriber) -> None:
         """A queue went away: tell the client, if it wants to know."""
@@ -395,12 +402,12 @@ class Channel(ChannelTraffic):
         """Hear nothing more, stop consuming, and give back what was not settled."""
         self.deaf = True
         transaction, self.transaction, self.transacting = self.transaction, None, False
-        tags = [*self.subscribers, *([] if self.reply_consumer is None else [self.reply_consumer.tag])]
         with ExitStack() as steps:  # last in, first out, and all of them: what cannot be read holds up nothing else
             steps.callback(self.requeue_all)
             if transaction is not None:
                 steps.callback(transaction.roll_back)
-            for tag in reversed(tags):
+            steps.callback(self.forget_replies)
+            for tag in reversed(self.subscribers):
                 steps.callback(self.remove_consumer, tag)
 
     def forget(self) -> None:

@@ -247,11 +247,6 @@ cdef class ChannelTraffic(Gathering):
             self.refused.append(self.published)
         return 0
 
-    @property
-    def unconfirmed(self) -> bool:
-        """Whether there are publishes of which nothing was said."""
-        return self.published > self.confirmed
-
     def confirm(self, uint64_t through) -> None:
         """Say of all publishes up to this one that they are safe, or were refused."""
         cdef Py_ssize_t refused = bisect_right(self.refused, through)
@@ -339,9 +334,14 @@ cdef class ChannelTraffic(Gathering):
         queue.counters.acked += 1
         return 0 if queue.deleted else queue.signal()
 
-    def finish(self, uint64_t tag, bint multiple, bint requeue, bint acknowledge) -> None:
-        """End deliveries, as the methods of AMQP do; for a transaction that is committed."""
-        self.settle(tag, multiple, ACK if acknowledge else REQUEUE if requeue else REJECT)
+    def settle_now(self, uint64_t tag, uint8_t how) -> None:
+        """End a delivery although the transaction is open: it is being committed."""
+        cdef bint transacting = self.transacting
+        self.transacting = False
+        try:
+            self.settle(tag, False, how)
+        finally:
+            self.transacting = transacting
 
     def requeue_all(self, keep=frozenset()) -> None:
         """Give back what was delivered and not settled, but for some; one that cannot be does not hold up the others."""

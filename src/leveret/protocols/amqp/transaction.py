@@ -7,7 +7,7 @@ either everything happened or nothing.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from leveret.core.errors import DiskFull, TooMany
 from leveret.protocols.amqp.replies import ProtocolError, Reply
@@ -21,7 +21,15 @@ COLLECTED_MAX = 100_000
 COLLECTED_BYTES_MAX = 64 << 20
 
 PARTIAL = "partial tx completion"  # a queue refused a publish; the rest is done, as in RabbitMQ
-ACKED, REQUEUED = 0, 1  # how a delivery is settled; else it is rejected
+ACKED, REQUEUED = 0, 1  # how a delivery is settled, as in traffic.pxd; else it is rejected
+
+
+class DeliveryTags(Protocol):
+    """The deliveries of a channel that are not settled, in the order of their tags."""
+
+    def __contains__(self, tag: int, /) -> bool: ...
+
+    def tags(self, through: int, after: int = 0) -> list[int]: ...
 
 
 class Transaction:
@@ -58,19 +66,16 @@ class Transaction:
 
     def settle(self, tag: int, multiple: bool, how: int) -> None:
         """Collect a settlement; what is unknown, or collected already, is refused at once."""
-        unacked = self._channel.unacked
-        if not (tag == 0 and multiple) and (unacked.get(tag) is None or tag in self._settlements):
+        delivered, tags = self._channel.delivered, [tag]
+        if not (tag == 0 and multiple) and (tag not in delivered or tag in self._settlements):
             raise ProtocolError(Reply.PRECONDITION_FAILED, f"unknown delivery tag {tag}")
-        tags = self._tags_through(tag or self._channel.last_tag) if multiple else [tag]
+        if multiple:
+            through = tag or self._channel.last_tag
+            tags = delivered.tags(through, self._settled_through)  # the others were settled as many before
+            self._settled_through = max(through, self._settled_through)
         for each in tags:
             self._settlements.setdefault(each, how)
         self._check_room()
-
-    def _tags_through(self, tag: int) -> list[int]:
-        """The deliveries up to a tag, without those that were settled as many before."""
-        tags = self._channel.unacked.tags(tag, self._settled_through)
-        self._settled_through = max(tag, self._settled_through)
-        return tags
 
     def _check_room(self) -> None:
         """Refuse to collect without end."""
@@ -91,14 +96,9 @@ class Transaction:
         self.clear()
         for number, publish in enumerate(publishes, 1):
             publish.send(number)
-        self._channel.transacting = False
-        try:
-            for tag, how in settlements.items():
-                if self._channel.unacked.get(tag) is None:
-                    continue  # its queue is gone: a recovery has forgotten it
-                self._channel.finish(tag, False, how == REQUEUED, how == ACKED)
-        finally:
-            self._channel.transacting = True
+        for tag, how in settlements.items():
+            if tag in self._channel.delivered:  # else its queue is gone: a recovery has forgotten it
+                self._channel.settle_now(tag, how)
         if self._channel.refused:
             self._channel.refused.clear()
             raise ProtocolError(Reply.PRECONDITION_FAILED, PARTIAL)

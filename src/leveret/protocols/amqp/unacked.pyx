@@ -28,6 +28,9 @@ cdef class Unacked:
     def __len__(self) -> int:
         return self.count
 
+    def __contains__(self, uint64_t tag) -> bool:
+        return self.find(tag) >= 0
+
     def append(self, uint64_t tag, Held held not None) -> None:
         """Add a delivery; its tag is larger than all before it."""
         self.push(tag, held)

@@ -103,21 +103,12 @@ def get(channel: Channel, method: methods.BasicGet) -> None:
         channel.say(methods.BasicGetEmpty())
 
 
-def recover(channel: Channel, method: methods.BasicRecover) -> None:
-    """Deliver again what was not settled."""
-    _recover(channel, method.requeue)
-    channel.say(methods.BasicRecoverOk())
-
-
-def recover_async(channel: Channel, method: methods.BasicRecoverAsync) -> None:
-    """The same without an answer."""
-    _recover(channel, method.requeue)
-
-
-def _recover(channel: Channel, requeue: bool) -> None:
-    if not requeue:
+def recover(channel: Channel, method: methods.BasicRecover | methods.BasicRecoverAsync) -> None:
+    """Deliver again what was not settled; recover-async is not answered."""
+    if not method.requeue:
         raise ProtocolError(Reply.NOT_IMPLEMENTED, "requeue=false")
     channel.requeue_all(channel.transaction.settled if channel.transaction is not None else frozenset())
+    channel.answer(isinstance(method, methods.BasicRecoverAsync), methods.BasicRecoverOk())
 
 
 HANDLERS: Handlers = {
@@ -126,7 +117,7 @@ HANDLERS: Handlers = {
     methods.BasicCancel: cancel,
     methods.BasicGet: get,
     methods.BasicRecover: recover,
-    methods.BasicRecoverAsync: recover_async,
+    methods.BasicRecoverAsync: recover,
 }
 
 
