@@ -57,6 +57,8 @@ def app(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ce
         "broker_url": broker.url,
         "result_backend": "rpc://",
         "task_queue_max_priority": 10,
+        # A task that was sent is in its queue: commands to the worker take another connection, and might pass it.
+        "broker_transport_options": {"confirm_publish": True},
     }
     with working(settings, tmp_path_factory.mktemp("celery") / "worker.log") as app:
         yield app
