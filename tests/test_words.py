@@ -26,7 +26,7 @@ RIDDLES = re.compile(r"(?<!no )\bone who\b|\bcomes? again\b|\bhas gone\b", re.IG
 KEPT = {
     "sqs_guards": "an option of the server",
     "guards": "the same, as a setting of SQS",
-    "src/leveret/cluster/transfer/batch.py: envelopes": "a field of the JSON between nodes",
+    "src/leveret/cluster/transfer/message.py: envelopes": "a field of the JSON between nodes",
 }
 
 TOKEN = re.compile(

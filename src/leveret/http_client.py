@@ -38,7 +38,6 @@ class Answer(NamedTuple):
     body: bytes
 
     def json(self) -> Any:
-        """Its body."""
         try:
             return json.loads(self.body) if self.body else {}
         except (ValueError, RecursionError):
@@ -61,7 +60,6 @@ class AnswerReader:
         self._in_body = self._complete = False
 
     def feed(self, data: bytes) -> Answer | None:
-        """The answer, when it is complete."""
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
@@ -86,17 +84,14 @@ class AnswerReader:
     # From the parser
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header came."""
         if len(self._headers) >= HEADERS_MAX:
             raise httptools.HttpParserError("too many headers")
         self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        """The body follows, if there is one."""
         self._in_body = self._parser.get_status_code() >= 200
 
     def on_body(self, data: bytes) -> None:
-        """A part of the body came."""
         self._size += len(data)
         if self._size <= self._bytes_max:
             self._parts.append(data)
@@ -150,11 +145,9 @@ class AsyncConnection:
         return self._reader.feed(data)
 
     def abort(self) -> None:
-        """Close it without waiting."""
         self._out.transport.abort()
 
     async def close(self) -> None:
-        """Close it."""
         self._out.close()
         with suppress(OSError):
             await self._out.wait_closed()

@@ -13,7 +13,7 @@ import leveret
 from leveret.clock import SystemClock
 from leveret.cluster.catalog.catalog import ClusterCatalog
 from leveret.cluster.coordination.placement import LOCAL, Placements
-from leveret.cluster.forwarding.edges import MakeApis, no_apis
+from leveret.cluster.forwarding.handler import MakeApis, no_apis
 from leveret.cluster.node import Node
 from leveret.cluster.proxy.connection import ProxyConnection
 from leveret.cluster.shards.shard import Shard

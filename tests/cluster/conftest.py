@@ -15,11 +15,11 @@ from tests.waiting import PATIENCE_S
 
 LIMITS = (
     "leveret.cluster.forwarding.dispatcher.ASKED_S",
-    "leveret.cluster.shards.group_states.WAIT_S",
+    "leveret.cluster.operations.WAIT_S",
     "leveret.cluster.node.ASKED_S",
     "leveret.cluster.forwarding.forwarder.PATIENCE_S",
     "leveret.cluster.forwarding.logins.NOTED_S",
-    "leveret.cluster.forwarding.rows.WAIT_S",
+    "leveret.cluster.forwarding.dispatcher.WAIT_S",
 )
 """For how long a node waits for others before it answers without them."""
 

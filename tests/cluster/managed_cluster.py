@@ -7,7 +7,7 @@ from dataclasses import replace
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from leveret.cluster.forwarding.edges import MakeApis
+from leveret.cluster.forwarding.handler import MakeApis
 from leveret.cluster.forwarding.logins import Logouts
 from leveret.cluster.forwarding.remote_operations import RemoteOperations
 from leveret.operations.context import OperationContext as Ground

@@ -5,14 +5,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from leveret.cluster.catalog.directory import QueueDirectory
-from leveret.cluster.catalog.replica import Replica
+from leveret.cluster.catalog.replica import QueueDirectory, Replica
 from leveret.cluster.coordination.placement import LOCAL, Placements
 from leveret.cluster.proxy.connection import ProxyCaller, ProxyConnection
 from leveret.cluster.proxy.proxied import ProxiedClient
 from leveret.cluster.proxy.shard_connection import ShardConnection
 from leveret.cluster.shards.shard import Shard
-from leveret.cluster.transfer.batch import OutboxBatch
+from leveret.cluster.transfer.message import OutboxBatch
 from leveret.cluster.transfer.outbox import Outbox
 from leveret.core.changes import Change, DeleteQueue
 from leveret.core.errors import LeveretError

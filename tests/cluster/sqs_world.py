@@ -17,7 +17,7 @@ from leveret.protocols.http.response import Response
 from leveret.protocols.sqs.call import Answer
 from leveret.runtime.runtime import Runtime
 from leveret.runtime.shared.limits import RateLimit
-from leveret.server.node_edges import NodeEdges
+from leveret.server.clustered import NodeEdges
 from tests.cluster.cluster import SHARDS, Served
 from tests.cluster.coordination.memory_log import MemoryLog
 from tests.cluster.peer import KEYS

@@ -9,8 +9,8 @@ from botocore.exceptions import ClientError
 
 from leveret.cluster.catalog.auto_deletion import AutoDeletion
 from leveret.cluster.catalog.catalog import Verb
-from leveret.cluster.forwarding import rows as cluster_rows
-from leveret.cluster.forwarding.rows import AutoDeleted
+from leveret.cluster.forwarding import dispatcher
+from leveret.cluster.forwarding.dispatcher import AutoDeleted
 from tests.cluster.cluster import name_in
 from tests.cluster.managed_cluster import ManagedCluster
 
@@ -140,7 +140,7 @@ def test_lists(cluster: ManagedCluster, held: Held) -> None:
 def test_who_has_waited_long_is_told_to_try_again(
     cluster: ManagedCluster, held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_rows, "PATIENCE_S", -1.0)
+    monkeypatch.setattr(dispatcher, "PATIENCE_S", -1.0)
     name = vanished(cluster, "late")
     refused = cluster.ask(ASKED, f"PUT /queues/{name}", {})
     assert (refused.status, refused.headers["retry-after"]) == (503, "1")

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from leveret.cluster.operations import Operations
-from leveret.cluster.transfer.batch import OutboxBatch
 from leveret.cluster.transfer.destination_sender import ANSWER_MS, PAUSE_MAX_MS, TURN_MAX, OutboxDestination
+from leveret.cluster.transfer.message import OutboxBatch
 from leveret.cluster.transfer.outbox import IDLE_MS
 from leveret.core.errors import StoreUnreachable
 from leveret.core.held import Held

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import leveret
-from leveret.cluster.examination import EXAMINE, ClusterExamination
+from leveret.cluster.operations import EXAMINE, ClusterExamination
 from leveret.core.errors import AccessRefused
 
 ROUND_TRIP_S = 2

@@ -10,8 +10,8 @@ import pytest
 
 from leveret.cluster.forwarding import forwarder as forwarders
 from leveret.cluster.forwarding.dispatcher import values_of
-from leveret.cluster.forwarding.edges import Api
 from leveret.cluster.forwarding.forwarder import Forwarder
+from leveret.cluster.forwarding.handler import Api
 from leveret.core.errors import NotFound, Unreachable
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import HttpPeer, Refusal, Request

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from leveret.cluster.shards import group_states
-from leveret.cluster.shards.group_states import GroupStates
+from leveret.cluster import operations
+from leveret.cluster.operations import GroupStates
 from leveret.cluster.shards.groups import GroupFacts, ShardGroup
 from leveret.core.errors import StoreUnreachable
 from tests.waiting import PATIENCE_S
@@ -28,8 +28,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             released.wait()
         return FACTS
 
-    monkeypatch.setattr(group_states, "facts_of", facts_of)
-    monkeypatch.setattr(group_states, "CURRENT_S", PATIENCE_S)
+    monkeypatch.setattr(operations, "facts_of", facts_of)
+    monkeypatch.setattr(operations, "CURRENT_S", PATIENCE_S)
     released.clear()
     return urls
 
@@ -41,7 +41,7 @@ def test_each_is_told_as_far_as_it_is_known(asked: list[str], monkeypatch: pytes
         states = GroupStates(lambda: known)
         await states.look()
         known[2] = GROUPS[2]
-        monkeypatch.setattr(group_states, "WAIT_S", 0.05)
+        monkeypatch.setattr(operations, "WAIT_S", 0.05)
         found = [{number: state.word for number, state in (await states.look()).items()} for _ in range(2)]
         assert (await states.look())[1].trouble == "connection refused"
         released.set()
@@ -54,7 +54,7 @@ def test_each_is_told_as_far_as_it_is_known(asked: list[str], monkeypatch: pytes
 
 
 def test_they_are_asked_again_after_a_while(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_states, "CURRENT_S", -1.0)
+    monkeypatch.setattr(operations, "CURRENT_S", -1.0)
 
     async def look() -> None:
         states = GroupStates(lambda: {0: GROUPS[0]})

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import leveret
-from leveret.cluster.shards import handover
-from leveret.cluster.shards.handover import pack, unpack
+from leveret.cluster.shards import hosting
+from leveret.cluster.shards.hosting import pack, unpack
 from leveret.core import browse
 from leveret.core.broker import Broker
 from leveret.core.properties import Properties, content
@@ -96,7 +96,7 @@ def test_a_restart_drops_it(broker: leveret.Broker, tmp_path: Path) -> None:
 def test_only_so_much_is_kept_and_that_is_the_oldest(
     broker: leveret.Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handover, "KEPT_BYTES_MAX", 1)
+    monkeypatch.setattr(hosting, "KEPT_BYTES_MAX", 1)
     with broker.runtime as core:
         pack(core)
     broker.close()

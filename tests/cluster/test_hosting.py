@@ -128,7 +128,7 @@ def test_a_node_that_cannot_learn_it_serves_nothing_and_deletes_nothing(tmp_path
         assert [message.body for message in broker.queue("orders").receive(10)] == [b"kept"]
 
 
-@pytest.mark.parametrize("step", ["leveret.cluster.shards.handover.unpack", "leveret.cluster.node.Node.look"])
+@pytest.mark.parametrize("step", ["leveret.cluster.shards.hosting.unpack", "leveret.cluster.node.Node.look"])
 def test_a_takeover_that_breaks_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

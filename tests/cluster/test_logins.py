@@ -8,7 +8,7 @@ import pytest
 
 from leveret.clock import SystemClock
 from leveret.cluster.forwarding import logins
-from leveret.cluster.forwarding.edges import Api
+from leveret.cluster.forwarding.handler import Api
 from leveret.cluster.forwarding.logins import EDGE, Logouts, note
 from leveret.core.catalog import Kind
 from leveret.core.errors import Unreachable

@@ -12,8 +12,8 @@ import pytest
 from pika import BlockingConnection
 from pika.exceptions import ConnectionClosedByBroker
 
-from leveret.cluster.forwarding import dispatcher, forwarder, rows
-from leveret.cluster.forwarding.rows import ClusterRows
+from leveret.cluster.forwarding import dispatcher, forwarder
+from leveret.cluster.forwarding.dispatcher import ClusterRows
 from leveret.core.errors import NotFound, TooMany, Unreachable
 from leveret.protocols.http.cluster import UNANSWERED
 from leveret.protocols.http.request import HttpPeer, Request
@@ -109,7 +109,7 @@ def test_what_is_gathered_is_bounded(cluster: ManagedCluster, monkeypatch: pytes
     monkeypatch.setattr(listing, "SORTED_MAX", 1)
     told = cluster.api("a").call("GET", "/queues?sort=messages")
     assert (told.status, "ask for some by name" in told.body["reason"]) == (400, True)
-    monkeypatch.setattr(rows, "ROWS_MAX", 0)
+    monkeypatch.setattr(dispatcher, "ROWS_MAX", 0)
     assert {row["state"] for row in cluster.api("a").get("/queues")} == {"down"}
     monkeypatch.setattr(dispatcher, "ANSWER_BYTES_MAX", 3)
 

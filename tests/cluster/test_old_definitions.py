@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from leveret.cluster.catalog.conflicts import ConflictResolution
-from leveret.cluster.catalog.history import VERSIONS_MAX, Mark, VersionHistory
+from leveret.cluster.catalog.replica import VERSIONS_MAX, Mark, VersionHistory
 from leveret.core.changes import DeclareQueue
 from leveret.core.policy import Policy
 from tests.cluster.cluster import Cluster, name_in

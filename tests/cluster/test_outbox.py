@@ -7,10 +7,9 @@ from typing import Any
 import pika
 import pytest
 
-from leveret.cluster.transfer import batch as batches
-from leveret.cluster.transfer.batch import OutboxBatch
+from leveret.cluster.transfer import message as batches
 from leveret.cluster.transfer.destination_sender import ANSWER_MS, PAUSE_MAX_MS, TURN_MAX, OutboxDestination
-from leveret.cluster.transfer.message import ADDRESS, MOVED, SENT
+from leveret.cluster.transfer.message import ADDRESS, MOVED, SENT, OutboxBatch
 from leveret.cluster.transfer.outbox import Outbox
 from leveret.core.names import INTERNAL_VHOST
 from leveret.core.properties import Properties

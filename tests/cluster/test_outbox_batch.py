@@ -6,9 +6,16 @@ from typing import Any
 import pytest
 
 from leveret.cluster.rpc.wire import unpacked
-from leveret.cluster.transfer import batch as batches
-from leveret.cluster.transfer.batch import OutboxBatch, answered, decode, encode
-from leveret.cluster.transfer.message import MetadataCache, OutboxMessage, addressed
+from leveret.cluster.transfer import message as batches
+from leveret.cluster.transfer.message import (
+    MetadataCache,
+    OutboxBatch,
+    OutboxMessage,
+    addressed,
+    answered,
+    decode,
+    encode,
+)
 from leveret.core.errors import InvalidArgument
 from leveret.core.message import restored
 from leveret.core.properties import Properties, content

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from leveret.cluster.rpc import peer_listener
+from leveret.cluster.rpc import peers
 from leveret.cluster.rpc.link import PeerLink
-from leveret.cluster.rpc.peer_listener import PeerListener
+from leveret.cluster.rpc.peers import PeerListener
 from leveret.security.tls import MutualTls
 from tests.cluster.peer import Peer
 from tests.cluster.wires import hello
@@ -91,7 +91,7 @@ def tls(tmp_path: Path) -> MutualTls:
 
 
 def test_the_oldest_of_too_many_strangers_goes_and_a_node_is_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_listener, "STRANGERS_MAX", 3)
+    monkeypatch.setattr(peers, "STRANGERS_MAX", 3)
 
     async def scene() -> None:
         async with listening() as here:
@@ -106,7 +106,7 @@ def test_the_oldest_of_too_many_strangers_goes_and_a_node_is_let_in(monkeypatch:
 
 
 def test_strangers_of_one_address_go_before_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_listener, "STRANGERS_PER_ADDRESS_MAX", 2)
+    monkeypatch.setattr(peers, "STRANGERS_PER_ADDRESS_MAX", 2)
 
     async def scene() -> None:
         async with listening() as here:
@@ -128,7 +128,7 @@ def test_strangers_of_one_address_go_before_those_of_others(monkeypatch: pytest.
 def test_strangers_who_do_not_get_through_tls_keep_no_node_out(
     tls: MutualTls, first: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peer_listener, "STRANGERS_MAX", 2)
+    monkeypatch.setattr(peers, "STRANGERS_MAX", 2)
 
     async def scene() -> None:
         async with listening(tls) as here:
@@ -147,7 +147,7 @@ def test_strangers_who_do_not_get_through_tls_keep_no_node_out(
 def test_a_stranger_has_a_deadline(
     tls: MutualTls, first: bytes, encrypted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peer_listener, "HANDSHAKE_S", 0.05)
+    monkeypatch.setattr(peers, "HANDSHAKE_S", 0.05)
 
     async def scene() -> None:
         async with listening(tls if encrypted else None) as here:

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple, cast
 import boto3
 from botocore.config import Config
 
-from leveret.cluster.forwarding.edges import MakeApis
+from leveret.cluster.forwarding.handler import MakeApis
 from leveret.config import ServerOptions
 from leveret.core.broker import Broker
 from leveret.observability.audit import Audit
 from leveret.protocols.net.admission import ConnectionBudget
 from leveret.server.authentication import authentication_of
-from leveret.server.node_edges import NodeEdges
+from leveret.server.clustered import NodeEdges
 from leveret.server.shared import Shared
 from leveret.server.web import SqsServer, Web
 from tests.cluster.cluster import Cluster, OneNode

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 import leveret
-from leveret.cluster.catalog.postgres_log import PostgresLog
+from leveret.cluster.catalog.log import PostgresLog
 from leveret.cluster.shards.groups import ShardGroups
 from tests.postgres_server import PostgresServer
 from tests.waiting import wait_until

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from leveret.cluster.forwarding.edges import Api, no_apis
+from leveret.cluster.forwarding.handler import Api, no_apis
 from leveret.cluster.forwarding.request import request_head
 from leveret.cluster.proxy.connection import ProxyCaller
 from leveret.cluster.proxy.sessions import told

@@ -36,7 +36,7 @@ from leveret.cluster.proxy.shard_channel import ProxyConsumer, ShardChannel
 from leveret.cluster.proxy.shard_connection import ShardConnection
 from leveret.cluster.shards.shard import Shard
 from leveret.cluster.transfer import destination_sender
-from leveret.cluster.transfer.batch import OutboxBatch
+from leveret.cluster.transfer.message import OutboxBatch
 from leveret.runtime.runtime import Runtime
 from leveret.storage.journal.postgres.session import PostgresSession
 from leveret.storage.journal.postgres.statements import PostgresTable

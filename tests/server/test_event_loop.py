@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from leveret.server.event_loop import new_event_loop
+from leveret.server.process import new_event_loop
 from tests.server.certificates import Authority
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import leveret
-from leveret.cluster.catalog.postgres_log import PostgresLog
+from leveret.cluster.catalog.log import PostgresLog
 from leveret.cluster.shards.groups import ShardGroups, shards_of
 from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed, StoreUnreachable
 from leveret.embedded.broker import open_shard

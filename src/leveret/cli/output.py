@@ -138,7 +138,6 @@ class ProgressLine:
         self._began_s = self._last_s = time.monotonic()
 
     def add(self, count: int) -> None:
-        """So much more is done."""
         self.done += count
         now_s = time.monotonic()
         if self._drawn and now_s - self._last_s >= REDRAW_S:

@@ -7,7 +7,6 @@ proxy/          the proxy of a node: AMQP clients of whatever queue, each of whi
 rpc/            peer links: one authenticated connection between two nodes, with streams and calls on it
 shards/         the shards of a node: opened, served, handed over, moved between shard groups
 transfer/       cross-shard transfer: a transactional outbox, and a sender for each destination
-examination.py  faults and risks of a cluster, as `leveret doctor` reports them
 joined.py       a node in its cluster: what is decided by etcd, kept in PostgreSQL, and served by every node
 node.py         a node: which shards it serves, how it reaches those of others
 operations.py   the operations on a cluster that an operator asks of one of its nodes

@@ -11,10 +11,9 @@ from typing import Any
 from leveret.cluster.catalog.catalog import ClusterCatalog
 from leveret.cluster.coordination.coordinator import Coordinator
 from leveret.cluster.coordination.etcd import Etcd
-from leveret.cluster.coordination.keys import NodeMember
-from leveret.cluster.coordination.membership import ClusterMembership
+from leveret.cluster.coordination.keys import ClusterMembership, NodeMember
 from leveret.cluster.coordination.placement import LOCAL, SHARDS
-from leveret.cluster.forwarding.edges import MakeApis, no_apis
+from leveret.cluster.forwarding.handler import MakeApis, no_apis
 from leveret.cluster.node import Node
 from leveret.cluster.shards.groups import ShardGroups, check_store
 from leveret.cluster.shards.hosting import Hosting
@@ -70,17 +69,14 @@ class OwnershipView:
         self.membership: ClusterMembership | None = None
 
     def owner_of(self, shard_id: str) -> str | None:
-        """The node that serves a shard."""
         owner = None if self.membership is None else self.membership.owners.get(int(shard_id))
         return owner.node if owner is not None and owner.epoch else None
 
     def address_of(self, node: str) -> tuple[str, int] | None:
-        """Where other nodes reach a node."""
         member = None if self.membership is None else self.membership.members.get(node)
         return None if member is None else host_and_port(member.addresses.get(LINK, ""))
 
     def nodes(self) -> list[str]:
-        """Who is there."""
         return [] if self.membership is None else list(self.membership.members)
 
 
@@ -143,7 +139,6 @@ class JoinedNode:
                     await self.coordinator.drain()
 
     async def stop(self) -> None:
-        """Leave."""
         for close in self.closing:
             await close()
         if self.coordinator is not None:

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 from leveret.cluster.catalog.auto_deletion import AutoDeletion, drop_queues_of
 from leveret.cluster.catalog.catalog import ClusterCatalog, Verb
 from leveret.cluster.catalog.changes import DefinitionChange as Definition
-from leveret.cluster.catalog.directory import QueueDirectory
 from leveret.cluster.catalog.propagation import Propagation
+from leveret.cluster.catalog.replica import QueueDirectory
 from leveret.cluster.catalog.stale_clients import StaleClients
 from leveret.cluster.coordination.placement import LOCAL
-from leveret.cluster.forwarding.edges import Api
 from leveret.cluster.forwarding.forwarder import Forwarder
+from leveret.cluster.forwarding.handler import Api
 from leveret.cluster.proxy.connection import ProxyCaller, ProxyConnection
 from leveret.cluster.proxy.proxied import ProxiedClient
 from leveret.cluster.proxy.sessions import RemoteListener, RemoteReplies, RemoteSession, caller_of, hand_over
@@ -27,8 +27,7 @@ from leveret.cluster.rpc.link import LinkStream, PeerLink
 from leveret.cluster.rpc.peers import Owners, Peers
 from leveret.cluster.rpc.wire import is_refusal, unpacked
 from leveret.cluster.shards.shard import Shard
-from leveret.cluster.transfer import batch as batches
-from leveret.cluster.transfer.batch import OutboxBatch
+from leveret.cluster.transfer.message import OutboxBatch, answered, decode, encode
 from leveret.cluster.transfer.outbox import Outbox
 from leveret.core.broker import Broker
 from leveret.core.changes import Change
@@ -110,7 +109,6 @@ class Node:
         return bound
 
     async def stop(self) -> None:
-        """Leave."""
         tasks = [*self._tasks, *self._changing]
         for task in tasks:
             task.cancel()
@@ -215,51 +213,40 @@ class Node:
 
     @property
     def version(self) -> int:
-        """The version of the definitions that clients are served by."""
         return self.catalog.version
 
     @property
     def is_current(self) -> bool:
-        """Whether clients may be answered by them."""
         return self.stale_clients.none
 
     def hold(self, connection: ProxyConnection) -> None:
-        """Hear a client again when they may be."""
         self.stale_clients.hold(connection)
 
     def shard_id_of(self, vhost: str, queue: str) -> str:
-        """The shard of a queue."""
         return self.catalog.replica.shard_id_of(vhost, queue)
 
     def change(self, change: Change[T], done: Callable[[T | Exception], None]) -> None:
-        """Change a definition on every node."""
         self.begin(change.apply, done)
 
     def insist(self, change: Change[Any]) -> None:
-        """Change it, with as many attempts as it takes."""
         self._auto_deletion.insist(change.apply)
 
     def attach(self, shard_connection: ShardConnection, caller: ProxyCaller) -> None:
-        """Find a way to the owner of a shard, now and whenever it changes."""
         self._callers[shard_connection] = caller
         self._find(shard_connection)
 
     def renew(self, shard_connection: ShardConnection, caller: ProxyCaller) -> None:
-        """Attach it from now on for a client that may do something else."""
         if shard_connection in self._callers:
             self._callers[shard_connection] = caller
 
     def detach(self, shard_connection: ShardConnection) -> None:
-        """That way is not needed any more."""
         self._callers.pop(shard_connection, None)
         self._served_by.pop(shard_connection, None)
 
     def soon(self, job: Callable[[], None]) -> None:
-        """Do something in the next turn of the loop."""
         self._loop.call_soon(job)
 
     def identify(self) -> str:
-        """Another name for a connection."""
         self._identities += 1
         return f"{self.name}/{self._identities}"
 
@@ -289,11 +276,9 @@ class Node:
 
     @property
     def present(self) -> list[str]:
-        """Who is there."""
         return self._owners.nodes()
 
     def owner_of(self, shard_id: str) -> str | None:
-        """The node that serves a shard."""
         return shard_id[len(LOCAL) :] if shard_id.startswith(LOCAL) else self._owners.owner_of(shard_id)
 
     # For outboxes
@@ -317,10 +302,10 @@ class Node:
     def post(self, shard_id: str, batch: OutboxBatch, done: Callable[[int], None]) -> None:
         owner = self._open_to(shard_id)
         if owner == self.name:
-            self._bring(shard_id, batch, lambda answer: self.wake(partial(done, batches.answered(answer))))
+            self._bring(shard_id, batch, lambda answer: self.wake(partial(done, answered(answer))))
         elif owner in self.links:
-            request = batches.encode(batch, shard_id, self.catalog.version)
-            self.links[owner].ask(request, lambda answer: done(batches.answered(answer)))
+            request = encode(batch, shard_id, self.catalog.version)
+            self.links[owner].ask(request, lambda answer: done(answered(answer)))
         else:
             self.soon(partial(done, 0))
 
@@ -337,12 +322,10 @@ class Node:
     # For links
 
     def up(self, link: PeerLink) -> None:
-        """Another node is reached."""
         self.peers.up(link)
         self.look()
 
     def down(self, link: PeerLink) -> None:
-        """Another node is not reached any more."""
         self.peers.down(link)
 
     def opened(self, link: PeerLink, number: int, request: dict[str, Any]) -> LinkStream:
@@ -374,7 +357,7 @@ class Node:
             return
         if "version" not in asked:
             raise InvalidArgument(f"node '{link.peer}' asks for what this one does not know: is it of another version?")
-        batch = batches.decode(asked, wire) if "letters" in asked else None
+        batch = decode(asked, wire) if "letters" in asked else None
 
         def told(is_known: bool) -> None:
             if not is_known:
@@ -434,7 +417,6 @@ class Node:
         return answer
 
     def _follow(self, changes: list[Definition]) -> None:
-        """Changes are in the log: the shards of this node follow."""
         self._directory.follow(changes)
         for shard in self.shards.values():
             shard.follow(changes, self.catalog.replica)

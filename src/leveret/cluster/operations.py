@@ -1,11 +1,17 @@
 """What an operator sees of a cluster through one of its nodes, and what the operator lets it do: drain, rebalance,
 groups.
+
+The databases of the cluster are asked when an operator looks. One that hangs is waited for once, for a moment; as long
+as it has not answered, every other request is told that.
 """
+
+from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from leveret.clock import SystemClock
 from leveret.cluster.catalog.conflicts import ConflictResolution
@@ -13,12 +19,113 @@ from leveret.cluster.coordination.coordinator import Coordinator
 from leveret.cluster.coordination.keys import Owner
 from leveret.cluster.coordination.ownership import OwnershipPhase
 from leveret.cluster.coordination.placement import assignment
-from leveret.cluster.examination import ClusterExamination
 from leveret.cluster.joined import JoinedNode
 from leveret.cluster.node import ASKED_S
 from leveret.cluster.shards.group_operations import GroupOperations
-from leveret.cluster.shards.group_states import GroupState, GroupStates
-from leveret.core.errors import PreconditionFailed, Unreachable
+from leveret.cluster.shards.groups import GroupFacts, ShardGroup, facts_of
+from leveret.core.errors import LeveretError, PreconditionFailed, Unreachable
+
+if TYPE_CHECKING:
+    from leveret.clock import Clock
+    from leveret.cluster.joined import JoinedNode
+
+EXAMINE = "examine"
+
+
+class ClusterExamination:
+    """What one node finds out about its cluster."""
+
+    def __init__(self, joined: JoinedNode, clock: Clock) -> None:
+        self._joined = joined
+        self._clock = clock
+        joined.node.questions[EXAMINE] = self._facts
+
+    async def look(self) -> Row:
+        """Facts of each node that answers, with how far its clock is off at least, and how many members etcd has."""
+        began_ms = self._clock.now_ms()
+        told: dict[str, Row] = await self._joined.node.ask_all(EXAMINE)
+        ended_ms = self._clock.now_ms()
+        nodes = {self._joined.node.name: self._facts(), **told}
+        for facts in nodes.values():
+            now_ms = facts.pop("now_ms")
+            # It was asked in between: whatever is in between is no difference.
+            facts["clock_off_ms"] = min(0, now_ms - began_ms) + max(0, now_ms - ended_ms)
+        return {"nodes": nodes, "etcd_members": await self._etcd_members()}
+
+    def _facts(self) -> Row:
+        place = self._joined.place
+        told = {"etcd": len(place.etcd), "lease_s": place.ttl_s, "tls": place.tls is not None}
+        return {**told, "now_ms": self._clock.now_ms()}
+
+    async def _etcd_members(self) -> int | None:
+        """How many etcds decide together; None: they do not say."""
+        try:
+            return await self._joined.etcd.member_count()
+        except LeveretError:
+            return None
+
+
+CURRENT_S = 5.0  # for which an answer is not asked for again: pages look all the time
+WAIT_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """What is known of a group."""
+
+    asked_s: float = float("-inf")
+    facts: GroupFacts | None = None
+    trouble: str | None = None
+
+    @property
+    def word(self) -> str:
+        if self.trouble is not None:
+            return "unreachable"
+        return "unknown" if self.facts is None else "reachable"
+
+
+class GroupStates:
+    """The groups as one node sees them."""
+
+    def __init__(self, known: Callable[[], Mapping[int, ShardGroup]]) -> None:
+        """No database was asked yet; `known` gives the groups that there are."""
+        self._known = known
+        self._states: dict[int, GroupState] = {}
+        self._asking: dict[int, tuple[asyncio.Task[None], float]] = {}
+        """Those that have not answered yet, and since when."""
+
+    async def close(self) -> None:
+        tasks = [task for task, _ in self._asking.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def look(self) -> dict[int, GroupState]:
+        """What is known of each group, after those were asked of whom it is not known since a moment ago."""
+        now_s, known = asyncio.get_running_loop().time(), self._known()
+        silent = {number: f"no answer for {now_s - since_s:.0f} s" for number, (_, since_s) in self._asking.items()}
+        asked = []
+        for number, group in known.items():
+            if number not in self._asking and now_s - self._states.get(number, GroupState()).asked_s > CURRENT_S:
+                asked.append(asyncio.create_task(self._ask(group, now_s)))
+                self._asking[number] = asked[-1], now_s
+        if asked:
+            await asyncio.wait(asked, timeout=WAIT_S)
+        return {number: self._state_of(number, silent) for number in known}
+
+    def _state_of(self, number: int, silent: Mapping[int, str]) -> GroupState:
+        if number in silent and number in self._asking:
+            return GroupState(trouble=silent[number])
+        return self._states.get(number, GroupState())
+
+    async def _ask(self, group: ShardGroup, now_s: float) -> None:
+        try:
+            self._states[group.number] = GroupState(now_s, await asyncio.to_thread(facts_of, group.url))
+        except LeveretError as error:
+            self._states[group.number] = GroupState(now_s, trouble=str(error))
+        finally:
+            del self._asking[group.number]
+
 
 DRAIN_S = 50.0  # less than the time for which a command waits
 DESTINATIONS_MAX = 20  # that a report names: the oldest outbox messages are those to look after
@@ -120,7 +227,6 @@ class Operations:
 
     @property
     def draining(self) -> bool:
-        """Whether this node gives its shards away."""
         return self._coordinator.member.draining
 
     @property
@@ -158,7 +264,6 @@ class Operations:
         return sorted(name for name in self._coordinator.view.members if name != self._node.name)
 
     def _store_trouble(self) -> str | None:
-        """Why PostgreSQL does not take what a shard writes."""
         return next((trouble for trouble in self._hosting.troubles().values() if trouble is not None), None)
 
     # What other nodes ask for
@@ -233,7 +338,6 @@ class Operations:
         ]
 
     def _unanswered(self, name: str) -> str:
-        """Why another node has not said how it is."""
         return SILENT if name in self._node.links else self._node.peers.why_down(name)
 
     def _shards(self, reports: dict[str, Any], groups: dict[int, int]) -> list[dict[str, Any]]:

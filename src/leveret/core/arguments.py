@@ -74,7 +74,6 @@ class QueueArgument:
 
     @property
     def policy_key(self) -> str:
-        """Its name in a policy's definition."""
         return self.name.removeprefix(_PREFIX)
 
 

@@ -249,7 +249,6 @@ class Broker:
         return exchange
 
     def delete_exchange(self, vhost: str, name: str, if_unused: bool = False) -> None:
-        """Delete an exchange and its bindings."""
         self._forget(self.topology.vhost(vhost).delete_exchange(name, if_unused), vhost)
 
     def bind(

@@ -249,7 +249,6 @@ class Vhost:
         arguments: Mapping[str, Any] | None = None,
         destination_type: str = "queue",
     ) -> Removed:
-        """Remove a binding; a missing one, or a missing end of it, is no error."""
         try:
             exchange, target = self._ends(source, destination, destination_type)
         except (ExchangeNotFound, QueueNotFound):

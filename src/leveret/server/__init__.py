@@ -6,12 +6,10 @@ authentication.py  the authentication that the options of a server ask for
 clustered.py       the server process of a node: the proxies that clients talk to, and the shards that it owns
 control.py         operations for the operator of a running server, by the control socket and by HTTP
 control_client.py  an operator's side of the control socket
-event_loop.py      the event loop of the process, and what is done about errors that no task gets
 exits.py           exit codes of the process, so that a supervisor knows whether to start it again
 first_user.py      the first administrator of a server, or of a cluster, without users
 management.py      what the management API works on, joined
 memory.py          how much memory the process has, and may have; alarms
-node_edges.py      REST and SQS of a node, put together: what its clients ask, and what its shards answer
 process.py         the server process: joins broker, access, AMQP, HTTP and control, starts them
 settings.py        where the options of a server come from: flags win over the environment, that over the file
 shared.py          what nodes share by Redis, as the options say

@@ -97,7 +97,6 @@ class ControlServer:
         self._busy: set[asyncio.Task[Any]] = set()
 
     async def start(self) -> None:
-        """Listen."""
         listener = listening_socket(self._directory)
         self._server = await asyncio.start_unix_server(self._accept, sock=listener, limit=REQUEST_BYTES_MAX)
 
@@ -116,7 +115,6 @@ class ControlServer:
             os.unlink(os.path.join(self._directory, SOCKET_NAME))
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """A client has connected."""
         task = asyncio.get_running_loop().create_task(self._converse(reader, writer, len(self._tasks)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -133,7 +131,6 @@ class ControlServer:
             writer.close()
 
     async def _answer_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one request after the other."""
         try:
             while line := await _next_line(reader):
                 with self._answering():
@@ -214,7 +211,6 @@ class RemoteControl:
         self._audit = audit
 
     def routes(self) -> Routes:
-        """The table for a router."""
         return {("POST", PREFIX + "{verb}"): self._answer}
 
     async def _answer(self, request: Request) -> Response:

@@ -69,7 +69,6 @@ class Remote:
             return b""
 
     def close(self) -> None:
-        """Hang up."""
         self._answers.close()
         self._connection.close()
 

@@ -15,6 +15,8 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, Protocol
 
+import uvloop
+
 from leveret.clock import Clock
 from leveret.config import ServerOptions
 from leveret.core.broker import Broker as CoreBroker
@@ -40,7 +42,6 @@ from leveret.server.addresses import WITH_TLS, Sockets, address, bound_sockets, 
 from leveret.server.audit_forward import forwarder_of
 from leveret.server.authentication import authentication_of, oauth_of
 from leveret.server.control import ControlServer, RemoteControl
-from leveret.server.event_loop import new_event_loop
 from leveret.server.first_user import make_first_user
 from leveret.server.management import alerting_of, make_admin_context
 from leveret.server.memory import Alarms, gauges
@@ -51,6 +52,48 @@ from leveret.server.web import SqsServer, Web, quota_of, settings_of, sinks_of
 from leveret.storage.disk import Disk
 from leveret.storage.journal.store import Store
 from leveret.storage.store_url import shown
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """A loop of uvloop whose known defect is not logged as an error."""
+    loop = uvloop.new_event_loop()
+    loop.set_exception_handler(_handle)
+    return loop
+
+
+def _handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an error as asyncio does, but for one that is uvloop's and harmless."""
+    if _is_cancelled_connect(context):
+        LOG.debug("connection attempt cancelled", transport=context["transport"])
+    else:
+        loop.default_exception_handler(context)
+
+
+def _is_cancelled_connect(context: dict[str, Any]) -> bool:
+    """Whether this comes of a connection attempt with TLS that was cancelled, as those to etcd are at a stop.
+
+    A defect of uvloop (seen with 0.23): `Loop.create_connection` closes the handle when it is cancelled after TCP has
+    connected, and does not tell the `SSLProtocol` above it. If the handshake has ended by then, `SSLProtocol._do_read`
+    is due and writes the end of the handshake to the closed handle. The connection was wanted by nothing any more; a
+    transport that was closed in any other way has told its `SSLProtocol`, which then writes nothing.
+    """
+    error = context.get("exception")
+    return (
+        context.get("message") == "Fatal error on SSL protocol"
+        and isinstance(error, RuntimeError)
+        and str(error).endswith("; the handler is closed")
+        and _frames(error) == ["SSLProtocol._do_read", "SSLProtocol._process_outgoing", "UVStream.write"]
+    )
+
+
+def _frames(error: BaseException) -> list[str]:
+    """The functions of uvloop that an error came through, without the one that raised it."""
+    names, trace = [], error.__traceback__
+    while trace is not None:
+        names.append(trace.tb_frame.f_code.co_name.removeprefix("uvloop.loop."))
+        trace = trace.tb_next
+    return names[:-1]
+
 
 CLOSE_TEXT = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
 ALARM_CHECK_S = 1.0
@@ -363,16 +406,13 @@ class Supervisor:
         """How often `alive` has to be called, with a margin; 0: never."""
 
     def ready(self) -> None:
-        """Clients are served from now on."""
         self._tell("READY=1", TELL_S)
 
     def alive(self) -> None:
-        """The loop still turns."""
         if self.watchdog_s:
             self._tell("WATCHDOG=1", 0.0)  # there is a next one: the loop need not wait
 
     def stopping(self) -> None:
-        """Clients are being sent away."""
         self._tell("STOPPING=1", TELL_S)
 
     def _tell(self, state: str, wait_s: float) -> None:

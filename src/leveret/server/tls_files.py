@@ -52,7 +52,6 @@ class TlsFiles:
         return {name: at_ms for name, at_ms in found.items() if at_ms is not None}
 
     async def run(self) -> None:
-        """Look at the files as long as the server runs."""
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._asked.wait(), LOOK_S if self.lists else None)

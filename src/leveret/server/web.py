@@ -240,18 +240,15 @@ class SqsServer:
         refuse_pages(request, self._origins)
 
     def listen(self, bound: socket.socket, tls: ServerTls | None = None, proxies: Proxies | None = None) -> None:
-        """Accept connections; by TLS if it is given, from load balancers if these are given."""
         self._http.listen(bound, tls, proxies)
 
     def set_alarm(self, reason: str | None) -> None:
-        """Refuse sends for a reason, or take them again."""
         self._account.set_alarm(reason)
 
     def stop_listening(self) -> None:
         self._http.stop_listening()
 
     async def drain(self, timeout_s: float) -> int:
-        """Let requests at hand be answered; give how many connections did not end in time."""
         self._account.close()
         self._account.async_broker.close()
         return await self._http.drain(timeout_s)

@@ -227,11 +227,9 @@ class Blobs:
         return stored
 
     def names(self) -> list[str]:
-        """Everything in the store."""
         return self._store.names()
 
     def close(self) -> None:
-        """Let go of the store."""
         self._store.close()
 
     def release(self, pointer: Bytes, seq: int) -> None:

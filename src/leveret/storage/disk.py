@@ -86,7 +86,6 @@ class Disk:
         os.ftruncate(fd, size)
 
     def allocate(self, fd: int, size: int) -> None:
-        """Reserve room for a file."""
         os.posix_fallocate(fd, 0, size)
 
     def close(self, fd: int) -> None:
@@ -107,7 +106,6 @@ class Disk:
         return sorted(entry.name for entry in os.scandir(self.path) if entry.is_file())
 
     def sync_dir(self) -> None:
-        """Make all names durable."""
         fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)

@@ -11,8 +11,7 @@ import pytest
 from leveret.cluster.catalog import catalog as catalog_module
 from leveret.cluster.catalog.catalog import ClusterCatalog
 from leveret.cluster.catalog.changes import DefinitionChange, apply, change_of, concerns
-from leveret.cluster.catalog.log import CatalogLog, LogEntry, packed
-from leveret.cluster.catalog.postgres_log import PostgresLog
+from leveret.cluster.catalog.log import CatalogLog, LogEntry, PostgresLog, packed
 from leveret.cluster.catalog.replica import Replica
 from leveret.core.broker import Broker
 from leveret.core.catalog import Kind

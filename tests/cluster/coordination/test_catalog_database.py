@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from leveret.cluster.catalog import database, database_move
+from leveret.cluster.catalog import database
 from leveret.cluster.catalog.catalog import ClusterCatalog
-from leveret.cluster.catalog.postgres_log import PostgresLog
+from leveret.cluster.catalog.log import PostgresLog
 from leveret.cluster.shards.groups import ShardGroups, ShardLocation
 from leveret.core.errors import InvalidArgument, LeveretError, NotFound, PreconditionFailed, StoreUnreachable
 from leveret.storage.journal.postgres.session import PostgresSession, Run
@@ -101,7 +101,7 @@ def test_nodes_follow_the_definitions_wherever_they_go(urls: list[str]) -> None:
 def test_the_seat_is_not_taken_for_gone_while_the_other_database_is_asked(
     urls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows_of, patience = database_move._rows, set[tuple[Any, ...]]()
+    rows_of, patience = database._rows, set[tuple[Any, ...]]()
 
     def look(run: Run, table: str) -> Any:
         patience.update(run("select current_setting('idle_in_transaction_session_timeout')", None)[1])
@@ -110,7 +110,7 @@ def test_the_seat_is_not_taken_for_gone_while_the_other_database_is_asked(
     async def play() -> None:
         add_second(urls)
         async with node(urls[0]):
-            monkeypatch.setattr(database_move, "_rows", look)
+            monkeypatch.setattr(database, "_rows", look)
             move(urls[0], 1)
 
     run(play())

@@ -7,8 +7,7 @@ import pytest
 from leveret.cluster.catalog import catalog as catalogs
 from leveret.cluster.catalog.catalog import ClusterCatalog
 from leveret.cluster.catalog.changes import DefinitionChange
-from leveret.cluster.catalog.log import LogEntry, Snapshot, packed
-from leveret.cluster.catalog.postgres_log import PostgresLog
+from leveret.cluster.catalog.log import LogEntry, PostgresLog, Snapshot, packed
 from leveret.core.errors import BrokerClosed, TooMany
 from tests.cluster.coordination.memory_log import MemoryLog
 from tests.waiting import PATIENCE_S
@@ -87,7 +86,7 @@ def test_nobody_waits_for_a_catalog_that_was_closed(monkeypatch: pytest.MonkeyPa
 
 
 def test_all_definitions_may_be_more_than_change_at_once(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leveret.cluster.catalog.postgres_log.ENTRY_BYTES_MAX", 1_000)
+    monkeypatch.setattr("leveret.cluster.catalog.log.ENTRY_BYTES_MAX", 1_000)
     monkeypatch.setattr(catalogs, "SNAPSHOT_VERSIONS", 5)
 
     async def main() -> Snapshot | None:
@@ -106,7 +105,7 @@ def test_all_definitions_may_be_more_than_change_at_once(store_url: str, monkeyp
 
 
 def test_a_change_was_made_although_no_snapshot_could_be(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leveret.cluster.catalog.postgres_log.SNAPSHOT_BYTES_MAX", 1)
+    monkeypatch.setattr("leveret.cluster.catalog.log.SNAPSHOT_BYTES_MAX", 1)
     monkeypatch.setattr(catalogs, "SNAPSHOT_VERSIONS", 1)
 
     async def main() -> None:

@@ -2,20 +2,23 @@
 
 import pytest
 
-from leveret.cluster.coordination.commands import (
+from leveret.cluster.coordination.etcd import KeyEvent, KeyRange, KeyValue
+from leveret.cluster.coordination.keys import ClusterMembership, EtcdKeys, NodeMember, Owner, epoch_of
+from leveret.cluster.coordination.ownership import (
+    RANK_MS,
+    REBALANCE_MS,
+    RETRY_MS,
     Announce,
     Campaign,
     CheckEpoch,
     Command,
     DrainShard,
     Drop,
+    Ownership,
+    OwnershipPhase,
     Release,
     TakeOver,
 )
-from leveret.cluster.coordination.etcd import KeyEvent, KeyRange, KeyValue
-from leveret.cluster.coordination.keys import EtcdKeys, NodeMember, Owner, epoch_of
-from leveret.cluster.coordination.membership import ClusterMembership
-from leveret.cluster.coordination.ownership import RANK_MS, REBALANCE_MS, RETRY_MS, Ownership, OwnershipPhase
 from leveret.cluster.coordination.placement import assignment
 from leveret.core.errors import InvalidArgument
 

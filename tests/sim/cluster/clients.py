@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from leveret.cluster.proxy.claims import Delivered
-from leveret.cluster.transfer.batch import OutboxBatch
+from leveret.cluster.transfer.message import OutboxBatch
 from leveret.core.held import Held
 from tests.sim.cluster.database import Database
 from tests.sim.cluster.history import History

@@ -7,9 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from leveret.cluster.transfer.batch import OutboxBatch, take
 from leveret.cluster.transfer.destination_sender import OutboxDestination
-from leveret.cluster.transfer.message import OutboxMessage
+from leveret.cluster.transfer.message import OutboxBatch, OutboxMessage, take
 from leveret.cluster.transfer.outbox import Outbox
 from leveret.core.broker import Broker
 from leveret.core.dedup import digest

@@ -21,7 +21,7 @@ from functools import partial
 from typing import NamedTuple
 
 from leveret.cluster.proxy.claims import Delivered
-from leveret.cluster.transfer.batch import OutboxBatch
+from leveret.cluster.transfer.message import OutboxBatch
 from leveret.storage.journal.postgres.table import SegmentRow, ShardRow
 from tests.sim.cluster.database import State
 from tests.sim.cluster.mail import FULL, Brought, MailRoom

@@ -7,20 +7,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from leveret.cluster.coordination.commands import (
+from leveret.cluster.coordination.etcd import Done, KeyEvent, KeyRange
+from leveret.cluster.coordination.keys import ClusterMembership, EtcdKeys, NodeMember, Owner
+from leveret.cluster.coordination.ownership import (
     Announce,
     Campaign,
     CheckEpoch,
     Command,
     DrainShard,
     Drop,
+    Ownership,
     Release,
     TakeOver,
 )
-from leveret.cluster.coordination.etcd import Done, KeyEvent, KeyRange
-from leveret.cluster.coordination.keys import EtcdKeys, NodeMember, Owner
-from leveret.cluster.coordination.membership import ClusterMembership
-from leveret.cluster.coordination.ownership import Ownership
 from leveret.core.errors import DamagedJournal, LeveretError
 from leveret.storage.journal.postgres.store import Takeover
 from leveret.storage.journal.postgres.table import Unknown

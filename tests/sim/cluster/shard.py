@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leveret.cluster.proxy.claims import Delivered
 from leveret.cluster.proxy.orphaned_deliveries import OrphanedDeliveries
-from leveret.cluster.transfer.batch import OutboxBatch
+from leveret.cluster.transfer.message import OutboxBatch
 from leveret.core import browse
 from leveret.core.broker import Broker
 from leveret.core.errors import DamagedJournal, JournalFailed, LeveretError, StoreUnreachable

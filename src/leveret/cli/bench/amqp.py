@@ -116,7 +116,6 @@ class BenchConnection:
         self.ask(1, wire.QUEUE_DECLARE, wire.QUEUE_DECLARE_OK, arguments)
 
     def delete(self, queue: str) -> None:
-        """Remove the queue again."""
         self.ask(1, wire.QUEUE_DELETE, wire.QUEUE_DELETE_OK, b"\x00\x00" + wire.short(queue) + b"\x00")
 
     def __enter__(self) -> Self:

@@ -49,7 +49,6 @@ class Measured:
             self.latencies_s.extend(latencies_s)
 
     def result(self, began_s: float) -> dict[str, Any]:
-        """What came of it."""
         took_s = max(self.last_s - began_s, 1e-9)
         ordered = sorted(self.latencies_s)
         return {

@@ -32,7 +32,6 @@ class Signer:
         self._day, self._signing_key = "", b""
 
     def headers(self, action: str, body: bytes) -> dict[str, str]:
-        """The headers of a request, with its signature."""
         now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         if now[:8] != self._day:
             self._day, self._signing_key = now[:8], signing_key(self._secret, now[:8], self._region, "sqs")
@@ -67,7 +66,6 @@ class BenchEndpoint:
         self.signer = Signer(host, self._path, os.environ[KEY], os.environ[SECRET], region)
 
     def call(self, action: str, **parameters: Any) -> dict[str, Any]:
-        """The answer to one request."""
         body = json.dumps(parameters).encode()
         try:
             headers = self.signer.headers(action, body)

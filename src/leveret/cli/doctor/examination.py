@@ -95,7 +95,6 @@ class DoctorReport:
 
     @property
     def log_bytes(self) -> int:
-        """The size of the log."""
         return sum(each.bytes for each in self.log.segments)
 
     @property
@@ -104,7 +103,6 @@ class DoctorReport:
         return not (self.damage or self.log.trouble or any(each.trouble for each in self.streams))
 
     def as_dict(self) -> dict[str, Any]:
-        """For programs."""
         return {**asdict(self), "damage": [each._asdict() for each in self.damage], "sound": self.sound}
 
 

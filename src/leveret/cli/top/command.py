@@ -81,7 +81,6 @@ class Live:
         self._asked: Future[TopFacts] | None = None
 
     def run(self) -> int:
-        """Until the end."""
         with ThreadPoolExecutor(1) as thread, Terminal() as terminal:
             while not self._view.ended:
                 columns, rows = terminal.size

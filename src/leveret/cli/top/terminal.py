@@ -53,7 +53,6 @@ class Terminal:
 
     @property
     def size(self) -> os.terminal_size:
-        """Its columns and rows now."""
         return shutil.get_terminal_size()
 
     def show(self, lines: list[str]) -> None:

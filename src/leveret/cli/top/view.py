@@ -133,7 +133,6 @@ class TopFacts:
     """Those that the filter lets through, on this page or not."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For programs."""
         return asdict(self)
 
 

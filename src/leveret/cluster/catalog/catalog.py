@@ -20,10 +20,9 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from leveret.cluster.catalog.changes import DefinitionChange
-from leveret.cluster.catalog.history import BEGINNING, Mark, VersionHistory
 from leveret.cluster.catalog.log import CatalogLog, LogEntry, Snapshot
 from leveret.cluster.catalog.read_lease import LEASE_S, RENEWALS, CatalogReader, ReaderWatch, ReadLease
-from leveret.cluster.catalog.replica import ChangeStep, Replica
+from leveret.cluster.catalog.replica import BEGINNING, ChangeStep, Mark, Replica, VersionHistory
 from leveret.cluster.coordination.placement import SHARDS
 from leveret.core.broker import Broker
 from leveret.core.errors import BrokerClosed, StoreUnreachable, TooMany, Unreachable
@@ -85,7 +84,6 @@ class ClusterCatalog:
 
     @property
     def version(self) -> int:
-        """The version that the copy has."""
         return self.replica.history.newest.version
 
     # Changing
@@ -181,7 +179,6 @@ class ClusterCatalog:
         return results, steps
 
     async def _appended(self, entry: LogEntry) -> None:
-        """An entry of this node is in the log."""
         self._reached(entry.version, entry.writer, entry.changes)
         if entry.version % SNAPSHOT_VERSIONS == 0:
             with suppress(Unreachable, TooMany):  # the next one will do, or the log grows: the change is made

@@ -41,12 +41,10 @@ class DefinitionChange(NamedTuple):
 
     @property
     def kind(self) -> Kind:
-        """What it is about."""
         return Kind(self.what & ~REMOVED)
 
     @property
     def removed(self) -> bool:
-        """Whether the definition is gone."""
         return bool(self.what & REMOVED)
 
     @property
@@ -57,7 +55,6 @@ class DefinitionChange(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """What the definition is known by."""
         return self.kind, key_of(self.kind, self.definition)
 
 

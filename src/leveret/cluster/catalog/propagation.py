@@ -42,7 +42,6 @@ class Propagation:
         self._looking: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
-        """Look no more."""
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)

@@ -16,8 +16,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from leveret.cluster.catalog.changes import DefinitionChange, Key, agrees, apply, change_of, concerns
-from leveret.cluster.catalog.history import Mark, VersionHistory
-from leveret.cluster.catalog.replica import Replica, in_order
+from leveret.cluster.catalog.replica import Mark, Replica, VersionHistory, in_order
 from leveret.cluster.coordination.placement import LOCAL
 from leveret.core.broker import Broker
 from leveret.core.catalog import REMOVED, Kind
@@ -42,7 +41,6 @@ class Reconciliation:
         """What would let the definitions of the cluster be those of the shard, while it is in conflict."""
 
     def follow(self, changes: Iterable[DefinitionChange], history: VersionHistory) -> None:
-        """Have what was decided."""
         if self.unknown:
             changes = [each for each in changes if not self._is_kept(each)]
         _make_all(self._core, changes)
@@ -142,7 +140,6 @@ class Reconciliation:
         }
 
     def _queue_of(self, change: DefinitionChange) -> Queue | None:
-        """The queue of the shard that a change is about."""
         if change.kind != Kind.QUEUE:
             return None
         definition = change.definition

@@ -2,23 +2,65 @@
 
 Verbs are run on it, and what they would journal can be undone: as long as it is not in the log it was only an attempt.
 Others may use the broker under the same lock; only verbs that are run here are known to the log.
+
+A thread that holds the lock of a shard asks a second copy, the QueueDirectory, which shards a message goes to: the lock
+of the first one is held by threads that wait for a shard. That of the directory is held only to look, and takes no
+other lock.
+
+VersionHistory: a database that is restored goes back to an older version, and so does one after a failover that lost
+what was never acknowledged. What is written from then on gets numbers that were given before: a version is known by
+its writer, too.
 """
 
+from __future__ import annotations
+
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from leveret.cluster.catalog.changes import SHARED, DefinitionChange, Key, apply, change_of, inverse
-from leveret.cluster.catalog.history import VersionHistory
+from leveret.cluster.catalog.changes import IN_SHARDS, SHARED, DefinitionChange, Key, apply, change_of, inverse
 from leveret.cluster.coordination.placement import LOCAL, Placements, shard_id_of_owner
 from leveret.core.broker import Broker
 from leveret.core.catalog import REMOVED, Kind
+from leveret.core.deadletter import forms_cycle
 from leveret.core.errors import PreconditionFailed, QueueNotFound, ResourceLocked
 from leveret.core.jsonable import restored
 from leveret.core.names import described
 from leveret.core.ports import Journal
+from leveret.core.properties import Properties
 from leveret.core.queue import Queue
 from leveret.core.streams import NoStreams, Recorder
+
+VERSIONS_MAX = 10_000  # that are remembered: of older ones the number has to do
+
+
+class Mark(NamedTuple):
+    """A version, and who wrote it."""
+
+    version: int
+    writer: str
+
+
+BEGINNING = Mark(0, "")
+
+
+class VersionHistory:
+    """The versions up to the newest one."""
+
+    def __init__(self, first: Mark = BEGINNING) -> None:
+        self.newest = first
+        self._writers = {first.version: first.writer}
+
+    def reach(self, mark: Mark) -> None:
+        self.newest = mark
+        self._writers[mark.version] = mark.writer
+        self._writers.pop(mark.version - VERSIONS_MAX, None)
+
+    def has(self, mark: Mark) -> bool:
+        """Whether a version was on the way to the newest one, as far as it is known who wrote it."""
+        return mark.version <= self.newest.version and self._writers.get(mark.version, mark.writer) == mark.writer
+
 
 DEFAULT_TYPE = "default_queue_type"
 
@@ -45,7 +87,6 @@ class StreamNames(NoStreams):
     """The streams of a broker without messages."""
 
     def recorder_of(self, queue: Queue) -> Recorder:
-        """One that has nothing."""
         return Recorder()
 
 
@@ -76,7 +117,6 @@ class Replica:
         self.broker.topology.has_locally = lambda vhost, queue: is_served(self.shard_ids.get((vhost, queue), ""))
 
     def shard_id_of(self, vhost: str, queue: str) -> str:
-        """The shard of a queue."""
         shard_id = self.shard_ids.get((vhost, queue))
         if shard_id is None:
             raise QueueNotFound(f"no {described('queue', queue, vhost)}")
@@ -97,7 +137,6 @@ class Replica:
             return result, self._taken()
 
     def undo(self, steps: list[ChangeStep]) -> None:
-        """Take back what verbs did last."""
         with self.lock:
             self._undo(steps)
 
@@ -209,3 +248,32 @@ def in_order(changes: Iterable[DefinitionChange]) -> list[DefinitionChange]:
     hosts = [change for change in ordered if change.kind == Kind.VHOST and change.definition.get(DEFAULT_TYPE)]
     early = [change_of(Kind.VHOST, {**host.definition, DEFAULT_TYPE: None}) for host in hosts]
     return [*early, *(change for change in ordered if change not in hosts), *hosts]
+
+
+class QueueDirectory:
+    """The exchanges, bindings and queues of the whole cluster."""
+
+    def __init__(self, shards: int, is_served: Callable[[str], bool] = lambda shard: True) -> None:
+        """Nothing is known yet; `is_served` tells which shards this node has."""
+        self._replica = Replica(shards)
+        self._replica.tell_local(is_served)
+
+    def follow(self, changes: list[DefinitionChange]) -> None:
+        self._replica.make(change for change in changes if change.kind in IN_SHARDS)
+
+    @contextmanager
+    def definitions(self) -> Iterator[Broker]:
+        """What there is in all shards, to be looked at in a block."""
+        with self._replica.lock:
+            yield self._replica.broker
+
+    def reached(self, vhost: str, exchange: str, keys: Sequence[str], properties: Properties) -> dict[str, set[str]]:
+        """The queues that a dead letter goes to, by shard."""
+        found: dict[str, set[str]] = {}
+        with self._replica.lock:
+            virtual_host = self._replica.broker.topology.vhosts.get(vhost)
+            if virtual_host is not None and exchange in virtual_host.exchanges:
+                for queue in virtual_host.route(exchange, list(keys), properties.headers):
+                    if not forms_cycle(properties, queue.name):
+                        found.setdefault(self._replica.shard_ids[vhost, queue.name], set()).add(queue.name)
+        return found

@@ -6,20 +6,19 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any, Protocol
 
-from leveret.cluster.coordination.commands import (
+from leveret.cluster.coordination.etcd import Done, Etcd
+from leveret.cluster.coordination.keys import ClusterMembership, EtcdKeys, NodeMember, Owner, check_node
+from leveret.cluster.coordination.ownership import (
     Announce,
     Campaign,
     CheckEpoch,
     Command,
     DrainShard,
     Drop,
+    Ownership,
     Release,
     TakeOver,
 )
-from leveret.cluster.coordination.etcd import Done, Etcd
-from leveret.cluster.coordination.keys import EtcdKeys, NodeMember, Owner, check_node
-from leveret.cluster.coordination.membership import ClusterMembership
-from leveret.cluster.coordination.ownership import Ownership
 from leveret.cluster.coordination.placement import SHARDS
 from leveret.core.errors import LeveretError, ResourceLocked
 from leveret.observability.logs import Log

@@ -76,7 +76,6 @@ class Etcd:
     # Leases
 
     async def grant(self, ttl_s: int) -> int:
-        """A new lease."""
         return int((await self._call("/v3/lease/grant", {"TTL": ttl_s}))["ID"])
 
     async def keep_alive(self, lease: int) -> bool:
@@ -90,7 +89,6 @@ class Etcd:
             await self._call("/v3/lease/revoke", {"ID": lease}, again=True)
 
     async def member_count(self) -> int:
-        """How many etcds decide together."""
         return len((await self._call("/v3/cluster/member/list", {}, again=True)).get("members", ()))
 
     # Keys
@@ -109,7 +107,6 @@ class Etcd:
         return next(map(_key_value, answer.get("kvs", ())), None)
 
     async def range(self, prefix: str) -> KeyRange:
-        """All keys that begin so."""
         answer = await self._call("/v3/kv/range", _prefix(prefix), again=True)
         return KeyRange(_revision(answer), [_key_value(each) for each in answer.get("kvs", ())])
 
@@ -165,7 +162,6 @@ class Etcd:
         self._token = _checked(answer)["token"]
 
     async def close(self) -> None:
-        """Close its connections."""
         await self._gateway.close()
 
 

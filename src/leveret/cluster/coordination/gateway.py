@@ -44,7 +44,6 @@ class EtcdEndpoint(NamedTuple):
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """An endpoint as an operator writes it."""
         parts = urlsplit(url if "//" in url else f"http://{url}")
         try:
             port = parts.port or PORT
@@ -67,7 +66,6 @@ class GatewayConnection(AsyncConnection):
 
     @classmethod
     async def open(cls, endpoint: EtcdEndpoint, tls: ssl.SSLContext | None, timeout_s: float) -> Self:
-        """Connect."""
         try:
             async with asyncio.timeout(timeout_s):
                 context = tls if endpoint.tls else None
@@ -201,7 +199,6 @@ class Gateway:
             self._endpoints.append(self._endpoints.pop(0))
 
     async def close(self) -> None:
-        """Close what is idle."""
         idle, self._idle = self._idle, []
         for connection in idle:
             await connection.close()

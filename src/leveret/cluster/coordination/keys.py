@@ -1,4 +1,4 @@
-"""Every key that a cluster has in etcd.
+"""Every key that a cluster has in etcd, and what a node knows by them.
 
     /leveret/CLUSTER/node/NODE         a member: where it can be reached, whether it is leaving        with its lease
     /leveret/CLUSTER/shard/N           the owner of shard N: node, and its epoch once it is active     with its lease
@@ -8,14 +8,17 @@
     epoch = base << 40 | revision at which the key of the shard came into being
 
 Values are JSON. Nothing here is needed for safety: the owner is the node whose epoch the compare-and-append accepts.
+What a node wrote itself is known before the watch tells it, and the watch may be behind: whatever is older than what is
+known of a key is passed over.
 """
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from leveret.cluster.coordination.etcd import KeyValue
+from leveret.cluster.coordination.etcd import KeyEvent, KeyRange, KeyValue
 from leveret.core.errors import InvalidArgument
 from leveret.core.names import check_name
 
@@ -41,12 +44,10 @@ class NodeMember:
     lease: int = 0
 
     def to_value(self) -> str:
-        """As etcd keeps it."""
         return json.dumps({"addresses": dict(self.addresses), "draining": self.draining})
 
     @classmethod
     def from_key(cls, key: KeyValue, node: str) -> "NodeMember":
-        """The reverse."""
         told = _object(key.value)
         addresses = told.get("addresses")
         known = {str(name): str(where) for name, where in addresses.items()} if isinstance(addresses, dict) else {}
@@ -63,12 +64,10 @@ class Owner:
     epoch: int = 0
 
     def to_value(self) -> str:
-        """As etcd keeps it."""
         return json.dumps({"node": self.node, "epoch": self.epoch})
 
     @classmethod
     def from_key(cls, key: KeyValue) -> "Owner":
-        """The reverse."""
         told = _object(key.value)
         epoch = told.get("epoch")
         return cls(str(told.get("node", "")), key.created, key.lease, epoch if isinstance(epoch, int) else 0)
@@ -85,15 +84,12 @@ class EtcdKeys:
         self.catalog = f"{self.prefix}catalog"
 
     def node(self, node: str) -> str:
-        """That of a member."""
         return f"{self.prefix}node/{node}"
 
     def shard(self, shard: int) -> str:
-        """That of an owner."""
         return f"{self.prefix}shard/{shard}"
 
     def successor(self, shard: int) -> str:
-        """That of a hint."""
         return f"{self.prefix}successor/{shard}"
 
     def split(self, key: str) -> tuple[str, str]:
@@ -117,3 +113,77 @@ def _object(value: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class ClusterMembership:
+    """The view of one node; sans-IO."""
+
+    def __init__(self, keys: EtcdKeys, shards: int) -> None:
+        self._keys = keys
+        self._shards = shards
+        self._revisions: Counter[tuple[str, str]] = Counter()
+        self.known = False
+        """Whether all keys were read at least once."""
+        self.members: dict[str, NodeMember] = {}
+        self.owners: dict[int, Owner] = {}
+        self.successors: dict[int, str] = {}
+        self.catalog_version = 0
+
+    def reset(self, found: KeyRange) -> None:
+        """All keys as they are at a revision."""
+        self.known = True
+        present = {key.key for key in found.keys}
+        gone = [key for key in self._present() if key not in present]
+        self.apply([KeyEvent(key, found.revision, None) for key in gone])
+        self.apply([KeyEvent(key.key, key.changed, key) for key in found.keys])
+
+    def _present(self) -> Iterable[str]:
+        yield from map(self._keys.node, self.members)
+        yield from map(self._keys.shard, self.owners)
+        yield from map(self._keys.successor, self.successors)
+
+    def apply(self, events: Iterable[KeyEvent]) -> None:
+        for event in events:
+            which = self._keys.split(event.key)
+            if event.revision >= self._revisions[which]:
+                self._revisions[which] = event.revision
+                self._take(*which, event)
+
+    def wrote(self, shard: int, revision: int, owner: Owner | None) -> None:
+        """This node has changed the key of a shard, or removed it."""
+        key = self._keys.shard(shard)
+        found = None
+        if owner is not None:
+            found = KeyValue(key, owner.to_value(), owner.revision, revision, owner.lease)
+        self.apply([KeyEvent(key, revision, found)])
+
+    def _take(self, kind: str, which: str, event: KeyEvent) -> None:
+        key = event.found
+        if kind == "node":
+            _set(self.members, which, None if key is None else NodeMember.from_key(key, which))
+        elif kind == "shard" and self._is_shard(which):
+            _set(self.owners, int(which), None if key is None else Owner.from_key(key))
+        elif kind == "successor" and self._is_shard(which):
+            _set(self.successors, int(which), None if key is None else key.value)
+        elif kind == "catalog" and key is not None and key.value.isdecimal():
+            self.catalog_version = int(key.value)
+
+    def _is_shard(self, which: str) -> bool:
+        return which.isdecimal() and int(which) < self._shards
+
+    @property
+    def staying(self) -> list[str]:
+        """The nodes that shards may be given to."""
+        return [member.node for member in self.members.values() if not member.draining]
+
+
+def _set(table: dict[Key, Value], key: Key, value: Value | None) -> None:
+    """Put or remove."""
+    if value is None:
+        table.pop(key, None)
+    else:
+        table[key] = value

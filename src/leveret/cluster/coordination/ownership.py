@@ -13,20 +13,63 @@ appends cannot prove on an idle shard, that no other node has it, is proved by t
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
-from leveret.cluster.coordination.commands import (
-    Announce,
-    Campaign,
-    CheckEpoch,
-    Command,
-    DrainShard,
-    Drop,
-    Release,
-    TakeOver,
-)
-from leveret.cluster.coordination.keys import Owner, epoch_of
-from leveret.cluster.coordination.membership import ClusterMembership
+from leveret.cluster.coordination.keys import ClusterMembership, Owner, epoch_of
 from leveret.cluster.coordination.placement import assignment, preference
+
+
+class Campaign(NamedTuple):
+    """Create the key of a shard; `epoch` is that of an active owner who has lost its key, or 0."""
+
+    shard: int
+    epoch: int
+
+
+class TakeOver(NamedTuple):
+    """Raise the epoch of a shard in its journal, if it is lower, and read the journal."""
+
+    shard: int
+    epoch: int
+
+
+class Announce(NamedTuple):
+    """Write into the key of a shard that its owner is active."""
+
+    shard: int
+    revision: int
+    epoch: int
+
+
+class CheckEpoch(NamedTuple):
+    """Look whether the journal of a shard still has this epoch."""
+
+    shard: int
+    epoch: int
+
+
+class DrainShard(NamedTuple):
+    """Take nothing more for a shard, finish what was taken, write a checkpoint, let go of it."""
+
+    shard: int
+
+
+class Drop(NamedTuple):
+    """Forget a shard: another node has it."""
+
+    shard: int
+
+
+class Release(NamedTuple):
+    """Remove the key of a shard, and say who should be next."""
+
+    shard: int
+    revision: int
+    successor: str
+
+
+Command = Campaign | TakeOver | Announce | CheckEpoch | DrainShard | Drop | Release
+
 
 RANK_MS = 200  # how long each node lets the one before it try
 RETRY_MS = 500
@@ -101,7 +144,6 @@ class Ownership:
     # What others ask
 
     def phase(self, shard: int) -> OwnershipPhase:
-        """Where this node is with a shard."""
         return self._tenures[shard].phase
 
     def epoch(self, shard: int) -> int:
@@ -110,7 +152,6 @@ class Ownership:
         return tenure.epoch if tenure.phase in SERVING else 0
 
     def serving(self) -> list[int]:
-        """The shards that this node serves."""
         return [tenure.shard for tenure in self._tenures if tenure.phase in SERVING]
 
     @property
@@ -196,7 +237,6 @@ class Ownership:
             tenure.fenced = True
 
     def drained(self, shard: int) -> None:
-        """The answer to Drain."""
         tenure = self._answered(shard, OwnershipPhase.DRAINING)
         self._release(tenure)
 

@@ -84,7 +84,6 @@ class Placements:
         return stable_hash("queue", vhost, companion or name) % self.shards if known is None else known
 
     def put(self, vhost: str, name: str, arguments: Mapping[str, Any] | None, shard: int) -> None:
-        """A queue is in a shard."""
         if not 0 <= shard < self.shards:
             raise InvalidArgument(f"queue '{name}' in shard {shard}: this cluster has {self.shards}")
         self.drop(vhost, name)
@@ -95,7 +94,6 @@ class Placements:
             self._sources.setdefault((vhost, target), {})[name] = None
 
     def drop(self, vhost: str, name: str) -> None:
-        """A queue is gone."""
         self._shards.pop((vhost, name), None)
         target = self._targets.pop((vhost, name), None)
         if target is not None:

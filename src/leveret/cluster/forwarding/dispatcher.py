@@ -8,6 +8,10 @@
 
 What an endpoint adds to the scope of its operation is described in protocols/http/cluster.py. The registry also says
 whether a request may be sent twice when the answer to the first one was lost.
+
+Rows of queues and streams come from the shards that have them. A node asks each other node once for the rows of a page
+that it has. A row that does not come in time is shown as the catalog has it, without messages. A queue that
+its shard has auto-deleted is None: the catalog follows a moment later.
 """
 
 from __future__ import annotations
@@ -18,12 +22,15 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from leveret.cluster.forwarding.rows import NO_OPTIONS, AutoDeleted, ClusterRows, Row
-from leveret.core.errors import LeveretError, TooMany, Unreachable
+import orjson
+
+from leveret.cluster.forwarding.forwarder import PATIENCE_S, REFUSED, RETRY_AFTER, RETRY_S
+from leveret.core.errors import InvalidArgument, LeveretError, TooMany, Unreachable
+from leveret.core.queue import Queue
 from leveret.operations.operation import Operation
 from leveret.protocols.http.cluster import PLAIN, InCluster, Parts, awaited, marked
-from leveret.protocols.http.request import Refusal, Request
-from leveret.protocols.http.response import Response, Streamed
+from leveret.protocols.http.request import HttpPeer, Refusal, Request
+from leveret.protocols.http.response import Response, Streamed, json_response
 from leveret.protocols.http.router import Answer
 
 if TYPE_CHECKING:
@@ -31,7 +38,14 @@ if TYPE_CHECKING:
 
 ASKED_S = 2.0  # for shards whose answers are merged, and for the end of an answer in parts
 ANSWER_BYTES_MAX = 64 << 20  # of one answer: all of it is in memory
-REFUSED, FAILED = 400, 500
+FAILED = 500
+ROWS_EDGE = "rows"
+ROWS_MAX = 2_000  # that one request is about
+PRESENCE = "presence"  # no row: only whether a queue is there
+WAIT_S = 2.0  # for the nodes that have something of a page
+NO_PEER = HttpPeer("", 0)
+Row = dict[str, Any]
+NO_OPTIONS: Mapping[str, Any] = {}
 
 T = TypeVar("T")
 
@@ -75,7 +89,6 @@ class OperationDispatcher:
         }
 
     def run(self, task: Task) -> Answer | Awaitable[Answer]:
-        """Run an operation where its scope says."""
         return self._scopes[task.operation.scope](task)
 
     # Scopes
@@ -158,7 +171,6 @@ class OperationDispatcher:
 
     @property
     def name(self) -> str:
-        """The name of this node."""
         return self.node.name
 
     @property
@@ -172,11 +184,9 @@ class OperationDispatcher:
         return sorted({shard_id for (where, _), shard_id in known if vhost in (None, where)})
 
     def all_shard_ids(self) -> list[str]:
-        """Every shard."""
         return [str(number) for number in range(self.node.catalog.replica.placements.shards)]
 
     def shard_id_of(self, vhost: str, queue: str) -> str:
-        """The shard of a queue."""
         return self.node.shard_id_of(vhost, queue)
 
     def owner_of(self, shard_id: str) -> str | None:
@@ -260,3 +270,83 @@ async def _in_time(asked: Mapping[str, Coroutine[Any, Any, T]]) -> dict[str, T]:
         task.cancel()
     await asyncio.gather(*late, return_exceptions=True)
     return {name: task.result() for name, task in waiting.items() if not task.cancelled()}
+
+
+class ClusterRows:
+    """The rows of queues and streams, wherever they are."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def answer(self, request: Request) -> Response:
+        """The rows that this node has of those that another one asks for."""
+        asked = orjson.loads(request.body)
+        if len(asked["names"]) > ROWS_MAX:
+            raise InvalidArgument(f"{len(asked['names'])} rows are asked for, the limit is {ROWS_MAX}")
+        rows: dict[str, Row | None] = {}
+        for name in asked["names"]:
+            shard = self._node.shards.get(self._node.catalog.replica.shard_ids.get((asked["vhost"], name), ""))
+            if shard is not None and shard.is_proven():
+                rows[name] = shard.edges.describe(asked["kind"], asked["vhost"], name, asked.get("options", {}))
+        return json_response(rows)
+
+    async def of(
+        self, kind: str, vhost: str, names: list[str], options: Mapping[str, Any] = NO_OPTIONS
+    ) -> dict[str, Row | None]:
+        """Rows by name, without those for which no node answers."""
+        owned: dict[str, list[str]] = {}
+        for name in names:
+            shard_id = self._node.catalog.replica.shard_ids.get((vhost, name))
+            owner = None if shard_id is None else self._node.owner_of(shard_id)
+            if owner is not None:
+                owned.setdefault(owner, []).append(name)
+        asking = [
+            self._ask(owner, {"kind": kind, "vhost": vhost, "names": some, "options": options})
+            for owner, some in owned.items()
+        ]
+        found: dict[str, Row | None] = {}
+        for rows in await asyncio.gather(*asking):
+            found |= rows
+        return found
+
+    async def _ask(self, owner: str, asked: dict[str, Any]) -> dict[str, Row | None]:
+        request = Request("POST", b"/", {}, NO_PEER)
+        request.body = orjson.dumps(asked)
+        try:
+            async with asyncio.timeout(WAIT_S):
+                answer = await self._node.forwarder.ask_node(owner, ROWS_EDGE, request)
+        except (TimeoutError, Refusal):
+            return {}
+        if not isinstance(answer, Response) or answer.status >= REFUSED:
+            return {}
+        rows: dict[str, Row | None] = orjson.loads(answer.body)
+        return rows
+
+
+class AutoDeleted:
+    """Queues that their shard has auto-deleted and that the catalog still has."""
+
+    def __init__(self, node: Node, rows: ClusterRows) -> None:
+        self._node = node
+        self._rows = rows
+
+    def wait(self, vhost: str, name: str) -> Awaitable[None] | None:
+        """Wait until the catalog knows whether a queue is there; None if it does, as this queue is not auto-deleted."""
+        virtual_host = self._node.catalog.replica.broker.topology.vhosts.get(vhost)
+        queue = None if virtual_host is None else virtual_host.queues.get(name)
+        if queue is None or not (queue.auto_delete or queue.policy.expires_ms):
+            return None
+        return self._wait(queue)
+
+    async def _wait(self, queue: Queue) -> None:
+        """Return when the shard has the queue or does not answer, or when the catalog has deleted the queue, too."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + PATIENCE_S
+        while not queue.deleted and await self._has_gone(queue.vhost, queue.name):
+            if loop.time() > deadline_s:
+                raise Refusal(503, f"queue '{queue.name}' goes, and not all nodes know: try again", RETRY_AFTER)
+            await asyncio.sleep(RETRY_S)
+
+    async def _has_gone(self, vhost: str, name: str) -> bool:
+        found = await self._rows.of(PRESENCE, vhost, [name])
+        return name in found and found[name] is None

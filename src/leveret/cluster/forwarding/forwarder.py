@@ -14,8 +14,7 @@ from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from leveret.cluster.forwarding.edges import Api
-from leveret.cluster.forwarding.handler import ForwardedHandler
+from leveret.cluster.forwarding.handler import Api, ForwardedHandler
 from leveret.cluster.forwarding.request import ForwardedRequest, NotDone, PendingForward, request_of
 from leveret.core.errors import BrokerClosed, InvalidArgument, JournalFailed, LeveretError, TooMany, Unreachable
 from leveret.protocols.http.request import Refusal, Request
@@ -103,7 +102,6 @@ class Forwarder:
         return await self._send(link, {"edge": edge, "shard": shard_id}, request).answer()
 
     def _link(self, shard_id: str) -> PeerLink | None:
-        """The link to the owner of a shard."""
         owner = self._node.owner_of(shard_id)
         return None if owner is None else self._node.links.get(owner)
 
@@ -157,7 +155,6 @@ class Forwarder:
         return forwarded_handler
 
     def _edge(self, head: Mapping[str, Any]) -> Api:
-        """The API that answers a request."""
         name, shard_id, node = str(head["edge"]), head.get("shard"), self._node
         if int(head.get("catalog", 0)) > node.catalog.version:
             node.catalog.hint(int(head["catalog"]))

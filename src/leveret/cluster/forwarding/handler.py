@@ -1,22 +1,64 @@
-"""A request that another node forwarded to this one, and its answer."""
+"""The owner's end of a forwarded request: the APIs that answer it, by name, and how the answer is sent back."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from leveret.cluster.forwarding.edges import Api
 from leveret.cluster.forwarding.request import PIECE_BYTES, answer_head
 from leveret.core.errors import LeveretError
 from leveret.observability.logs import AROUND, Log
 from leveret.protocols.http.request import Refusal, Request
 from leveret.protocols.http.response import Response, Streamed
+from leveret.protocols.http.server import Handler, Refuse
 from leveret.runtime.durability import PendingAnswer
+from leveret.runtime.runtime import Runtime
 
 if TYPE_CHECKING:
     from leveret.cluster.rpc.link import PeerLink
+
+
+class Api(NamedTuple):
+    """One API. Its requests have their identity; `refuse` makes an answer of an error that it raises."""
+
+    handler: Handler
+    refuse: Refuse
+
+
+class Apis(Protocol):
+    """The APIs of one shard."""
+
+    by_name: Mapping[str, Api]
+
+    def describe(self, kind: str, vhost: str, name: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
+        """A queue or stream as an API shows it; None: the shard does not have it."""
+
+    def close(self) -> None:
+        """Answer the requests that wait for something in the shard: this node serves it no more."""
+
+
+class NoApis:
+    """The APIs of a shard that answers AMQP only: none."""
+
+    by_name: Mapping[str, Api] = {}
+
+    def describe(self, kind: str, vhost: str, name: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
+        return None
+
+    def close(self) -> None:
+        """No request waits."""
+
+
+MakeApis = Callable[[str, Runtime], Apis]
+"""Makes the APIs of a shard, given its id and its runtime."""
+
+
+def no_apis(shard_id: str, runtime: Runtime) -> Apis:
+    """No APIs."""
+    return NoApis()
+
 
 LOG = Log("node")
 Answer = Response | Streamed
@@ -53,7 +95,6 @@ class ForwardedHandler:
     # From the link
 
     def heard(self, data: bytes) -> None:
-        """Take more of the body."""
         self._body += data
         if not self._begun and len(self._body) >= self.size:
             self._begin()
@@ -100,7 +141,6 @@ class ForwardedHandler:
         future.add_done_callback(self._finished)
 
     def _finished(self, work: asyncio.Future[object] | PendingAnswer[Answer]) -> None:
-        """The work on a request is done."""
         if self._over:
             if not work.cancelled():
                 work.exception()  # the caller has disconnected
@@ -118,7 +158,6 @@ class ForwardedHandler:
             self._send(answer)
 
     def _send(self, answer: Response) -> None:
-        """Send all of an answer."""
         body = answer.body
         self._link.send(self._number, answer_head(answer) + body[:PIECE_BYTES])
         for start in range(PIECE_BYTES, len(body), PIECE_BYTES):
@@ -148,7 +187,6 @@ class ForwardedHandler:
         self._done(self)
 
     def _failed(self, error: Exception) -> Response:
-        """The answer to a request that was refused or failed."""
         try:
             return self._edge.refuse(error if isinstance(error, LeveretError) else self._internal(error))
         except Exception as second:

@@ -10,7 +10,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from leveret.cluster.forwarding.edges import Api
+from leveret.cluster.forwarding.handler import Api
 from leveret.core.catalog import Kind
 from leveret.core.errors import InvalidArgument, LeveretError
 from leveret.observability.logs import Log
@@ -51,7 +51,6 @@ class Logouts:
         login.cluster, login.announce = node.cluster, self.announce
 
     async def close(self) -> None:
-        """Stop noting logouts."""
         for task in self._noting:
             task.cancel()
         await asyncio.gather(*self._noting, return_exceptions=True)

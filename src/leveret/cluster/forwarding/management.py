@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from leveret.cluster.forwarding.dispatcher import OperationDispatcher, Task
-from leveret.cluster.forwarding.edges import Api
+from leveret.cluster.forwarding.handler import Api
 from leveret.operations.registry import OPERATIONS
 from leveret.protocols.amqp.description import Description
 from leveret.protocols.http.request import Request
@@ -44,7 +44,6 @@ class ManagedShard:
 
     @cached_property
     def context(self) -> AdminContext:
-        """What the endpoints of the shard use."""
         node, whole = self._node.node, self._node.context
         clients = Description(node.shards[self._shard_id].hub, node.name)
         number = int(self._shard_id) if self._shard_id.isdigit() else None
@@ -57,11 +56,9 @@ class ManagedShard:
 
     @property
     def edge(self) -> Api:
-        """What answers requests about the shard."""
         return Api(lambda request: self._answer(request), refused)
 
     def close(self) -> None:
-        """The shard is served no more."""
         self._node.close(self._shard_id, self)
 
 
@@ -76,13 +73,11 @@ class NodeManagement:
 
     @property
     def node(self) -> Node:
-        """The node."""
         assert self._node is not None, "requests come only after it has joined"
         return self._node
 
     @property
     def context(self) -> AdminContext:
-        """What the endpoints of the node use."""
         assert self._context is not None, "requests come only after it has joined"
         return self._context
 
@@ -98,7 +93,6 @@ class NodeManagement:
             self.departed.keep(shard.runtime)
 
     def runtimes(self) -> list[Runtime]:
-        """The brokers of the shards that the node has."""
         return [shard.runtime for shard in self._shards.values()]
 
     def join(self, node: Node, context: AdminContext, cluster: ClusterOperations) -> AdminContext:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from leveret.cluster.forwarding.dispatcher import REFUSED, OperationDispatcher, Task, value_of
-from leveret.cluster.forwarding.edges import Api
+from leveret.cluster.forwarding.dispatcher import OperationDispatcher, Task, value_of
+from leveret.cluster.forwarding.forwarder import REFUSED
+from leveret.cluster.forwarding.handler import Api
 from leveret.core.broker import Broker
 from leveret.core.changes import DeleteQueue
 from leveret.core.errors import InvalidArgument
@@ -57,7 +58,6 @@ class RemoteCall(NamedTuple):
         return str(self.arguments.get("vhost", VHOST)), str(named)
 
     def request(self, name: str, arguments: Arguments) -> Request:
-        """The request of an operation to a shard or a node."""
         made = Request("POST", b"/", {}, NO_PEER)
         made.body = json.dumps({"verb": name, "arguments": arguments}).encode()
         return made

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from leveret.cluster.coordination.placement import stable_hash
 from leveret.cluster.forwarding.dispatcher import OperationDispatcher, Task
-from leveret.cluster.forwarding.edges import Api
+from leveret.cluster.forwarding.handler import Api
 from leveret.protocols.http.idempotency import KEY_HEADER
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.router import Router
@@ -39,7 +39,6 @@ class NodeApi(RestApi):
         node.edges[EDGE] = Api(Router(RestApi(async_broker, access, audit, None, None).routes()), problem)
 
     def do(self, operation: RestOperation, call: RestCall) -> Answer | Awaitable[Answer]:
-        """Run an operation where its scope says."""
         registered, call.cluster, request = operation.registered, self._dispatcher, call.request
         queue, shard_id = request.parameters.get("queue") or request.parameters.get("stream"), None
         if registered.scope == "shard":  # which reads the body

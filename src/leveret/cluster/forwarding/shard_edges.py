@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from leveret.cluster.forwarding import rest, sqs
-from leveret.cluster.forwarding.edges import Api
+from leveret.cluster.forwarding.handler import Api
 from leveret.cluster.forwarding.management import EDGE as MANAGEMENT
 from leveret.cluster.forwarding.management import NodeManagement
 from leveret.cluster.forwarding.remote_operations import EDGE as OPERATIONS

@@ -56,7 +56,6 @@ class NodeService(Service):
         return await answer if isinstance(answer, Awaitable) else answer
 
     def perform(self, call: SqsCall) -> Answer:
-        """Run an action where the scope of its operation says."""
         operation, request = ROWS[call.action], call.request
         run: Callable[[], Answer] = partial(Service.perform, self, call)
         queue, shard_id, vhost = None, None, call.account.settings.vhost

@@ -4,10 +4,9 @@ channel.py              a client's channel on a node: its publishes go to the sh
 claims.py               what a proxy and a shard tell each other beside AMQP
 confirms.pyx            confirms of a channel whose publishes go to several shards
 connection.py           a client's connection to a node
-exclusive_consumers.py  the exclusive consumer registry: consumers that keep their place after failover
 handlers.py             what methods of clients do on a node: those about messages ask the shard of a queue
 names.pyx               names of messages, in the order of their numbers
-orphaned_deliveries.py  deliveries of a failed owner that clients may still be working on
+orphaned_deliveries.py  deliveries of a failed owner that clients may still be working on, and its exclusive consumers
 proxied.py              a client of a proxy in a shard: a connection without a socket
 relay.pyx               messages of a client on their way to shards and back
 sessions.py             clients of one node in shards of another, and direct replies, with a link between

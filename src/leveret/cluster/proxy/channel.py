@@ -99,7 +99,6 @@ class ProxyChannel(Channel, Relay):
         return list(dict.fromkeys(self.proxy.node.shard_id_of(self.vhost, queue.name) for queue in queues))
 
     def shard_channel_in(self, shard_id: str) -> ShardChannel:
-        """This channel in a shard."""
         found = self.shard_channels.get(shard_id)
         if found is None:
             found = self.shard_channels[shard_id] = self.proxy.shard_connection(shard_id).shard_channel(
@@ -232,7 +231,6 @@ class ProxyChannel(Channel, Relay):
                 self.say_content(came, content, header_len)
 
     def _got(self, shard_channel: ShardChannel, came: BasicGetOk, content: bytes, header_len: int) -> None:
-        """Hand out a message that was asked for."""
         tag = self.got(shard_channel, came.delivery_tag, came.redelivered, self.getting_without_ack)
         self.say_content(replace(came, delivery_tag=tag), content, header_len)
         if self.firehose.on:
@@ -329,18 +327,15 @@ class ProxyChannel(Channel, Relay):
 
     @property
     def consumer_count(self) -> int:
-        """How many there are, in whatever shard."""
         return len(self.consumers)
 
     @property
     def unacked_count(self) -> int:
-        """How many deliveries of all shards are not settled."""
         return len(self.tags)
 
     # Consumers
 
     def has_consumer(self, tag: str) -> bool:
-        """Whether a tag is taken."""
         return tag in self.consumers or super().has_consumer(tag)
 
     # Ending

@@ -107,7 +107,6 @@ class ProxyConnection(AmqpConnection):
         self._blocking: set[ShardConnection] = set()
 
     def new_channel(self, number: int) -> ProxyChannel:
-        """A channel whose messages are in shards."""
         return ProxyChannel(self, number)
 
     def take_unconfirmed(self) -> list[tuple[ChannelTraffic, int]]:
@@ -173,7 +172,6 @@ class ProxyConnection(AmqpConnection):
     # To shards
 
     def shard_connection(self, shard_id: str) -> ShardConnection:
-        """What this client has in a shard."""
         found = self.shard_connections.get(shard_id)
         if found is None:
             found = self.shard_connections[shard_id] = ShardConnection(self, shard_id)
@@ -240,7 +238,6 @@ class ProxyConnection(AmqpConnection):
             self._let_go()
 
     def has_asked(self, number: int) -> bool:
-        """Whether a channel waits for an answer."""
         return number in self._questions
 
     def set_aside(self, number: int, frame: bytes) -> None:
@@ -289,8 +286,6 @@ class ProxyConnection(AmqpConnection):
             self.hub.finish(self, action)
 
     def attached(self, shard_connection: ShardConnection, session: ProxiedClient | RemoteSession) -> None:
-        """There is a way to a shard."""
-
         def attach() -> None:
             shard_connection.attach(session)
             session.pause(self._is_quiet)
@@ -373,7 +368,6 @@ class ProxyConnection(AmqpConnection):
         self._let_go()
 
     def check(self, now_ms: int) -> None:
-        """Time has passed."""
         super().check(now_ms)
         if 0 < self._leaving_ms <= now_ms:
             self._let_go()
@@ -385,7 +379,6 @@ class ProxyConnection(AmqpConnection):
         self.shard_channel_closed()
 
     def shard_channel_closed(self) -> None:
-        """A channel is closed in a shard."""
         closings, self._closings = self._closings, []
         for number, then in closings:
             if any(number in each.closing for each in self.shard_connections.values()):

@@ -4,6 +4,11 @@ When a shard gets another owner its clients come back through their proxies, one
 messages it holds. The journal knows what was delivered (up to the last 50 ms): until its holder has come, or can not
 be expected any more, such a message waits. So does a whole queue with a single active consumer, whose order would else
 be lost. What was delivered and is not in the journal yet may be delivered twice, if another client comes first.
+
+An exclusive consumer, or the active one of those that take turns, keeps its place when the shard changes its owner. A
+definition of the core names the exclusive consumer of each such queue, so the next owner knows for whom to wait, for as
+long as for those who hold messages: meanwhile others are refused as before, or wait their turn. All of it under
+the lock of the shard.
 """
 
 from __future__ import annotations
@@ -13,11 +18,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice, takewhile
 from random import random
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leveret.cluster.proxy.claims import Delivered
 from leveret.core.broker import Broker
+from leveret.core.catalog import Kind
 from leveret.core.claims import claim, give_up, hold_delivered
+from leveret.core.consumer import Consumer
+from leveret.core.dispatch import activate, in_exclusive_use
 from leveret.core.errors import JournalFailed, LeveretError
 from leveret.core.held import Held
 from leveret.core.names import INTERNAL_VHOST
@@ -25,6 +33,10 @@ from leveret.core.queue import Queue
 from leveret.core.timers import Alarm
 from leveret.observability.logs import Log
 from leveret.protocols.amqp.transaction import ACKED, REQUEUED
+
+if TYPE_CHECKING:
+    from leveret.cluster.proxy.proxied import ProxiedConnection
+    from leveret.protocols.amqp.subscriber import Subscriber
 
 GRACE_MS = 2_000  # proxies find the next owner in a tenth of that
 KEPT_MAX = 100_000  # of a shard: each is an object in memory; what is over is delivered at once
@@ -85,7 +97,6 @@ class OrphanedDeliveries:
             self._alarm.set(min(times))
 
     def _pop(self, queue: Queue, seq: int) -> Kept | None:
-        """Keep a message no longer."""
         kept = self._kept.pop((queue.id, seq), None)
         if kept is not None:
             self._counts[queue.id] -= 1
@@ -94,18 +105,15 @@ class OrphanedDeliveries:
         return kept
 
     def wait_for(self, queue: Queue) -> None:
-        """Wait for the only consumer of a queue."""
         self._awaited.pop(queue, None)
         self._awaited[queue] = self._core.now_ms + GRACE_MS
         self._pause(queue)
         self._wait()
 
     def awaits(self, queue: Queue) -> bool:
-        """Whether its only consumer is waited for."""
         return queue in self._awaited
 
     def came(self, queue: Queue) -> None:
-        """It has come."""
         self._awaited.pop(queue, None)
         self._resume(queue)
 
@@ -190,3 +198,83 @@ class OrphanedDeliveries:
         self._wait()
         for queue in tuple(self._paused):
             self._resume(queue)
+
+
+class ExclusiveConsumers:
+    """Those of one shard."""
+
+    def __init__(self, core: Broker, orphaned: OrphanedDeliveries) -> None:
+        self._core = core
+        self._orphaned = orphaned
+        self.is_present: Callable[[str], bool] = lambda node: True
+        """Whether a node can still have the clients that it had."""
+        orphaned.given_up = self.look
+
+    def hold_back(self) -> None:
+        """This owner is new: wait for those who were there."""
+        for row in tuple(self._core.catalog.of(Kind.EXCLUSIVE_CONSUMER)):
+            vhost = self._core.topology.vhosts.get(row["vhost"])
+            queue = None if vhost is None else vhost.queues.get(row["queue"])
+            if queue is not None and self.is_present(row["node"]):
+                self._orphaned.wait_for(queue)
+            else:
+                self._core.undefine(Kind.EXCLUSIVE_CONSUMER, {"vhost": row["vhost"], "queue": row["queue"]})
+
+    def keep(self, connection: ProxiedConnection) -> None:
+        """A client cannot be reached: what it alone consumes is kept for it."""
+        for channel in connection.channels.values():
+            for subscriber in channel.subscribers.values():
+                if _exclusive_consumer(subscriber.queue) is subscriber:
+                    self._orphaned.wait_for(subscriber.queue)
+
+    def check(self, queue: Queue, subscriber: Subscriber) -> None:
+        """Refuse a consumer while the one that has the queue for itself is waited for."""
+        awaited = self._awaited(queue)
+        if awaited is not None and awaited["exclusive"] and awaited["who"] != _name(subscriber):
+            raise in_exclusive_use(queue)
+
+    def begun(self, queue: Queue, subscriber: Subscriber) -> None:
+        """A consumer has begun; the one that was waited for has its place again."""
+        awaited = self._awaited(queue)
+        if awaited is not None and awaited["who"] == _name(subscriber):
+            if queue.policy.single_active_consumer:
+                activate(queue, subscriber)
+            self._orphaned.came(queue)
+        self.look(queue)
+
+    def look(self, queue: Queue) -> None:
+        """Consumers of a queue have come or gone: define who is the exclusive consumer."""
+        if self._orphaned.awaits(queue):
+            return
+        key = {"vhost": queue.vhost, "queue": queue.name}
+        exclusive_consumer, known = (
+            None if queue.deleted else _exclusive_consumer(queue),
+            self._core.catalog.get(Kind.EXCLUSIVE_CONSUMER, **key),
+        )
+        if exclusive_consumer is None:
+            if known is not None:
+                self._core.undefine(Kind.EXCLUSIVE_CONSUMER, key)
+        elif known is None or known["who"] != _name(exclusive_consumer):
+            node = exclusive_consumer.channel.connection.entrance
+            facts = {"who": _name(exclusive_consumer), "node": node, "exclusive": exclusive_consumer.exclusive}
+            self._core.define(Kind.EXCLUSIVE_CONSUMER, {**key, **facts})
+            exclusive_consumer.channel.connection.hold_back()  # it keeps that place with the next owner
+
+    def _awaited(self, queue: Queue) -> dict[str, Any] | None:
+        if not self._orphaned.awaits(queue):
+            return None
+        return self._core.catalog.get(Kind.EXCLUSIVE_CONSUMER, vhost=queue.vhost, queue=queue.name)
+
+
+def _exclusive_consumer(queue: Queue) -> Any:
+    """The consumer that is alone; None: there is none, or others are given messages too."""
+    if queue.policy.single_active_consumer:
+        return queue.active
+    found: Consumer | None = queue.consumers[0] if queue.consumers else None
+    return found if found is not None and found.exclusive else None
+
+
+def _name(subscriber: Any) -> str:
+    """What a consumer is known by, wherever its shard is: the connection of its client, channel and tag."""
+    channel = subscriber.channel
+    return f"{channel.connection.entrance} {channel.connection.name} {channel.number} {subscriber.tag}"

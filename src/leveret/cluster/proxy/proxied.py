@@ -91,14 +91,12 @@ class ProxiedChannel(Channel):
         self._exclusive_consumers.begun(source, subscriber)
 
     def remove_consumer(self, tag: str) -> None:
-        """Stop to push."""
         subscriber = self.subscribers.get(tag)
         super().remove_consumer(tag)
         if subscriber is not None:
             self._exclusive_consumers.look(subscriber.queue)
 
     def subscriber_cancelled(self, subscriber: Subscriber) -> None:
-        """A queue went away."""
         super().subscriber_cancelled(subscriber)
         queue: Any = subscriber.queue
         self._exclusive_consumers.look(queue)
@@ -132,11 +130,9 @@ class ProxiedConnection(AmqpConnection):
         return Switch()
 
     def new_channel(self, number: int) -> ProxiedChannel:
-        """A channel of this connection."""
         return ProxiedChannel(self, number)
 
     def on_method(self, number: int, payload: bytes) -> None:
-        """A method came on an open channel."""
         if payload.startswith(claims.CLAIM):
             self.channels[number].claim(payload, self.shard)
         else:
@@ -189,7 +185,6 @@ class ProxiedConnection(AmqpConnection):
             self.writable(self._takes)
 
     def writable(self, writable: bool) -> None:
-        """Whether the client takes more."""
         self._takes = writable
         super().writable(writable and not self._unsafe)
 
@@ -254,7 +249,6 @@ class ProxiedClient:
             self.fail(error)
 
     def pause(self, paused: bool) -> None:
-        """Whether the client takes no more for now."""
         self.connection.writable(not paused)
 
     # For the client, if it has come to this node
@@ -282,7 +276,6 @@ class ProxiedClient:
             turn.__exit__(None, None, None)
 
     def close(self) -> None:
-        """The client has disconnected."""
         self._gone = True
         with suppress(JournalFailed, BrokerClosed):  # it has nothing to give back then
             self._hub.lost(self.connection)

@@ -50,15 +50,12 @@ class RemoteSession:
     # For the proxy
 
     def send(self, data: bytes) -> None:
-        """Give the shard frames."""
         self._link.send(self._number, data)
 
     def pause(self, paused: bool) -> None:
-        """Whether the client takes no more for now."""
         self._link.pause(self._number, paused)
 
     def close(self) -> None:
-        """The client has disconnected."""
         self._link.end(self._number)
 
     # From the link
@@ -70,16 +67,13 @@ class RemoteSession:
             self._shard_connection.held(self._is_paused)
 
     def heard(self, data: bytes) -> None:
-        """The shard says something."""
         self._shard_connection.received(data)
 
     def paused(self, paused: bool) -> None:
-        """The shard hears nothing more for a while, or again."""
         self._is_paused = paused
         self._shard_connection.held(paused or not self._is_in)
 
     def ended(self, reason: str) -> None:
-        """The shard is not there any more, or never was."""
         self._is_over = True
         if self._is_in:
             self._shard_connection.lost(reason)
@@ -100,15 +94,12 @@ class RemoteListener:
     # From the link
 
     def heard(self, data: bytes) -> None:
-        """The client says something."""
         self._proxied.send(data)
 
     def paused(self, paused: bool) -> None:
-        """The client takes no more for a while, or again."""
         self._proxied.pause(paused)
 
     def ended(self, reason: str) -> None:
-        """The client or its node has disconnected."""
         self._shard.proxied_clients.discard(self)
         if reason == DOWN:
             self._proxied.cut_off()
@@ -128,11 +119,9 @@ class RemoteListener:
         self._link.send(self._number, writer.take() + data)
 
     def held(self, held: bool) -> None:
-        """The shard hears nothing more for a while, or again."""
         self._link.pause(self._number, held)
 
     def lost(self, reason: str) -> None:
-        """The shard has closed the connection."""
         self._shard.proxied_clients.discard(self)
         self._link.end(self._number, reason)
 

@@ -63,7 +63,6 @@ class Reading:
         self._next: dict[int, int] = {}
 
     def delivered(self, header: bytes) -> None:
-        """A record was handed to the client."""
         place = place_of(header)
         if place is not None:
             self._next[place[0]] = place[1] + 1
@@ -150,7 +149,6 @@ class ShardChannel(ShardChannelBase):
         self.ask(BasicQos(0, prefetch, True))
 
     def consume(self, consumer: ProxyConsumer, then: Then | None) -> None:
-        """Begin a consumer."""
         self.consumers[consumer.method.consumer_tag] = consumer
         self.ask(BasicQos(0, consumer.prefetch, False))
         self.ask(consumer.method, then)

@@ -221,7 +221,6 @@ class ShardConnection(ShardConnectionBase):
                 channel.came(shard_channel, arriving.method, b"".join(parts), len(parts[0]))
 
     def _heard(self, number: int, method: Method) -> None:
-        """A method without content came on a channel."""
         if isinstance(method, methods.ChannelClose):
             self.writer.method(number, encode(methods.ChannelCloseOk()))
             self.note()
@@ -250,7 +249,6 @@ class ShardConnection(ShardConnectionBase):
         shard_channel.say(methods.ChannelClose(200, "closed", 0, 0))
 
     def forget(self, shard_channel: ShardChannel) -> None:
-        """The shard has closed a channel."""
         self.shard_channels.pop(shard_channel.number, None)
         self._arriving.pop(shard_channel.number, None)
 
@@ -263,7 +261,6 @@ class ShardConnection(ShardConnectionBase):
     # Sessions: what they tell, not under a lock
 
     def received(self, data: bytes) -> None:
-        """Frames came from the shard."""
         self.connection.later(partial(self.receive, data))
 
     def written(self, shard: FrameSession) -> None:
@@ -271,7 +268,6 @@ class ShardConnection(ShardConnectionBase):
         self.connection.later(partial(self.receive_from, shard))
 
     def held(self, held: bool) -> None:
-        """The shard hears nothing more for a while, or again."""
         self.busy = held
         if not held:
             self.connection.later(self._heard_again)
@@ -326,12 +322,10 @@ class ShardConnection(ShardConnectionBase):
         self._retold_bytes = self.writer.pending_bytes
 
     def pause(self, paused: bool) -> None:
-        """Whether the client takes no more for now."""
         if self._session is not None:
             self._session.pause(paused)
 
     def end(self) -> None:
-        """The client has disconnected."""
         session = self._session
         self._forget_session()
         if session is not None:

@@ -39,7 +39,6 @@ class CallHandlers:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Give up those that are under way."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -99,7 +99,6 @@ class PeerLink(asyncio.Protocol):
 
     @property
     def is_decided(self) -> bool:
-        """Whether the other node was let in, or is gone."""
         return self._decided.is_set()
 
     @property
@@ -151,13 +150,11 @@ class PeerLink(asyncio.Protocol):
         self._transport.close()
 
     def pause_writing(self) -> None:
-        """The other node is slow."""
         self._slow = True
         for each in list(self._streams.values()):
             each.paused(True)
 
     def resume_writing(self) -> None:
-        """It is not any more."""
         self._slow = False
         for number, each in list(self._streams.items()):
             if number not in self._unheard:
@@ -187,7 +184,6 @@ class PeerLink(asyncio.Protocol):
             LOG.error("link ended badly", error, peer=self.peer)
 
     def close(self) -> None:
-        """Hang up."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -251,7 +247,6 @@ class PeerLink(asyncio.Protocol):
 
     @property
     def is_slow(self) -> bool:
-        """Whether much waits to be sent."""
         return self._slow
 
     def _next_number(self) -> int:

@@ -37,7 +37,6 @@ class GroupOperations:
         node.call_handlers.works |= {REACH: self._reach, LEARN: self._learn, MOVE: self._move}
 
     async def close(self) -> None:
-        """Give up what is under way."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -63,7 +62,6 @@ class GroupOperations:
         }
 
     async def move_catalog(self, group: int) -> dict[str, Any]:
-        """Let another group have the definitions; return when it has them."""
         await self._learn({})
         if group not in self._moving.known:
             raise NotFound(f"there is no group {group}: see `leveret cluster status`, or add it")
@@ -116,7 +114,6 @@ class GroupOperations:
     # Groups as they are shown
 
     def known(self) -> dict[str, str]:
-        """The groups that this node knows."""
         return {str(number): shown(group.url) for number, group in self._moving.known.items()}
 
     # What other nodes ask for
@@ -141,7 +138,6 @@ class GroupOperations:
         return task
 
     async def _ask_owner(self, shard: int, group: int) -> None:
-        """Let the owner of a shard move it."""
         owner = self._coordinator.view.owners.get(shard)
         if owner is None or not owner.epoch:
             raise Unreachable(f"no node serves shard {shard} just now: try again in a moment")
@@ -170,7 +166,6 @@ class GroupOperations:
                 await asyncio.sleep(RETRY_S)
 
     async def _move_all(self, shards: list[int], group: int) -> None:
-        """Move shards one by one."""
         for shard in shards:
             with suppress(PreconditionFailed):  # it is there already
                 await self._move_one(shard, group)

@@ -24,9 +24,8 @@ from typing import NamedTuple, TypeVar
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8
 
-from leveret.cluster.catalog.database import CatalogSession, catalog_database_of
-from leveret.cluster.catalog.database_move import move_catalog_database
-from leveret.cluster.catalog.postgres_log import CREATE as CATALOG
+from leveret.cluster.catalog.database import CatalogSession, catalog_database_of, move_catalog_database
+from leveret.cluster.catalog.log import CREATE as CATALOG
 from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed, StoreUnreachable, TooMany
 from leveret.storage.journal.postgres.session import PostgresSession, Run
 from leveret.storage.journal.postgres.table import Unknown
@@ -114,7 +113,6 @@ class ShardGroups:
         self._created = False
 
     def close(self) -> None:
-        """End the connection."""
         self._session.end()
 
     def claim(self, shard: int, epoch: int) -> ShardLocation | None:
@@ -134,11 +132,9 @@ class ShardGroups:
         return self._done(lambda run: run(SWITCH, values)[0] == 1)
 
     def swept(self, shard: int, epoch: int) -> None:
-        """Nothing of a shard lies in its origin any more."""
         self._done(lambda run: run(SWEPT, {"shard": Int8(shard), "epoch": Int8(epoch)}))
 
     def all(self) -> list[ShardGroup]:
-        """All of them, by number."""
         return self._done(self._all)
 
     def _all(self, run: Run) -> list[ShardGroup]:

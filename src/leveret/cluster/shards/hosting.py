@@ -1,4 +1,13 @@
-"""The shards of a node as its coordinator wants them: opened at an epoch, served, given up."""
+"""The shards of a node as its coordinator wants them: opened at an epoch, served, given up.
+
+Messages that are not persistent go with a shard that is given to another node on purpose:
+
+    let go       they are journaled as they are, and a definition says that the next owner may have them
+    taken over   it does: they stay, and no owner after this one gets them
+    otherwise    they are dropped, as by any restart of a broker
+
+What is in queues that are not durable is lost in any case.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +17,13 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from leveret.cluster.coordination.placement import LOCAL
-from leveret.cluster.forwarding.edges import MakeApis, no_apis
+from leveret.cluster.forwarding.handler import MakeApis, no_apis
 from leveret.cluster.node import Node
-from leveret.cluster.shards import handover
 from leveret.cluster.shards.shard import Shard
+from leveret.core.broker import Broker as Core
+from leveret.core.catalog import Kind
 from leveret.core.errors import Fenced, JournalFailed, LeveretError
+from leveret.core.restore import drop_transient, transient
 from leveret.embedded.broker import Broker, open
 from leveret.observability.logs import Log
 from leveret.protocols.amqp.limits import AmqpLimits
@@ -72,7 +83,7 @@ class Hosting:
         """Make a broker that is open ready to be served."""
         self._node.prepare(shard_id, broker.runtime.core)
         with broker.runtime as core:
-            handover.unpack(core)
+            unpack(core)
             server = AmqpServer(broker.runtime, self._access, self._limits, NO_SOCKETS)
             broker.runtime.on_durable(server.durable)
         return Served(broker, server, epoch)
@@ -125,7 +136,6 @@ class Hosting:
         return {shard: None if store is None else store.trouble for shard, store in stores.items()}
 
     async def check(self, shard: int, epoch: int) -> bool:
-        """Whether the journal of a shard still has this epoch."""
         served = self._served.get(shard)
         if served is None or served.epoch != epoch:
             return False
@@ -134,7 +144,6 @@ class Hosting:
         return await self._threads.run(store.is_owner)
 
     async def drain(self, shard: int) -> None:
-        """Finish what was begun, write a checkpoint, serve the shard no more."""
         self._node.forsake(str(shard))
         served = self._served.get(shard)
         if served is not None:
@@ -142,7 +151,6 @@ class Hosting:
         await self._let_go(shard)
 
     async def drop(self, shard: int) -> None:
-        """Serve a shard no more: it belongs to another node."""
         await self._let_go(shard)
 
     async def stop(self) -> None:
@@ -197,8 +205,32 @@ class Hosting:
 def _pack(broker: Broker) -> None:
     """Let the next owner have what is in memory only; if that cannot be, a shard moves without it."""
     with suppress(LeveretError), broker.runtime as core:
-        handover.pack(core)
+        pack(core)
 
 
 async def _nothing(shard: int, epoch: int) -> None:
     """Do nothing."""
+
+
+KEPT_BYTES_MAX = 64 << 20  # of a shard: who leaves has ten seconds for all of them; what is over is lost
+KEY = {"name": "transient"}
+
+
+def pack(core: Core) -> None:
+    """Journal what is in memory only, the oldest first; the last act of an owner, under the lock."""
+    core.restorer.relocate(0, KEPT_BYTES_MAX)
+    if any(queue.durable and transient(queue) for queue in core.queues.values()):
+        core.define(Kind.HANDOVER, {**KEY, "planned": True})
+
+
+def unpack(core: Core) -> None:
+    """Keep what the last owner has packed, or drop it; the first act of an owner, under the lock."""
+    found = core.catalog.get(Kind.HANDOVER, **KEY)
+    if found is None:
+        return
+    if found["planned"]:
+        core.define(Kind.HANDOVER, {**KEY, "planned": False})
+    else:
+        for queue in core.queues.values():
+            drop_transient(queue)
+        core.undefine(Kind.HANDOVER, KEY)

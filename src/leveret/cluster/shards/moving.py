@@ -62,12 +62,10 @@ class Moving:
         self._loop = asyncio.get_running_loop()
 
     async def learn(self) -> None:
-        """Hear of all groups."""
         self.known = {group.number: group for group in await asyncio.to_thread(self.groups.all)}
         self.catalog_database = await asyncio.to_thread(self.groups.catalog_database)
 
     async def close(self) -> None:
-        """Give up what is under way."""
         for move in self._moves.values():
             move.copy.cancel()
         for task in self._sweeps:

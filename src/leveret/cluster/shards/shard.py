@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from leveret.cluster.catalog.changes import DefinitionChange, concerns
 from leveret.cluster.catalog.reconciliation import Reconciliation
 from leveret.cluster.catalog.replica import Replica
-from leveret.cluster.forwarding.edges import Apis, NoApis
-from leveret.cluster.proxy.exclusive_consumers import ExclusiveConsumers
-from leveret.cluster.proxy.orphaned_deliveries import OrphanedDeliveries
+from leveret.cluster.forwarding.handler import Apis, NoApis
+from leveret.cluster.proxy.orphaned_deliveries import ExclusiveConsumers, OrphanedDeliveries
 from leveret.cluster.proxy.proxied import ProxiedClient, ProxiedConnection
-from leveret.cluster.transfer.batch import OutboxBatch, take
+from leveret.cluster.transfer.message import OutboxBatch, take
 from leveret.core.errors import BrokerClosed, JournalFailed, TooMany
 from leveret.observability.logs import Log
 from leveret.protocols.amqp.hub import Hub
@@ -45,7 +44,6 @@ class Shard:
         """Whether this node has a version of the catalog; if not it calls, not under a lock, when it has looked."""
 
     def has_queue(self, vhost: str, name: str) -> bool:
-        """Whether a queue is here."""
         with self.hub.locked() as core:
             found = core.topology.vhosts.get(vhost)
             return found is not None and name in found.queues

@@ -16,8 +16,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from leveret.cluster.transfer.batch import OutboxBatch
-from leveret.cluster.transfer.message import MessageMetadata, MetadataCache, OutboxMessage, name_of
+from leveret.cluster.transfer.message import MessageMetadata, MetadataCache, OutboxBatch, OutboxMessage, name_of
 from leveret.core.broker import Broker
 from leveret.core.dedup import digest
 from leveret.core.errors import BrokerClosed, InvalidReceipt, JournalFailed, LeveretError
@@ -140,7 +139,6 @@ class DestinationSender:
 
     @property
     def depth(self) -> int:
-        """How many outbox messages are not there yet."""
         return self.queue.depth + self.queue.leased
 
     @property
@@ -167,7 +165,6 @@ class DestinationSender:
             self._node.wake(self._begin)
 
     def retry(self) -> None:
-        """Some time has passed."""
         turn = self._turn
         if turn is not None and turn.until_ms is not None and turn.until_ms <= self._core.now_ms:
             self._end(turn)

@@ -103,7 +103,6 @@ class Outbox:
 
     @property
     def depth(self) -> int:
-        """How many outbox messages are not everywhere yet."""
         return sum(sender.depth for sender in tuple(self._senders.values()))
 
     @property

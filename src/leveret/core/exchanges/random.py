@@ -41,7 +41,6 @@ class LocalRandomExchange(RandomExchange):
     is_local: Callable[[Any], bool]
 
     def candidates(self) -> list[Any]:
-        """The bound queues of this node."""
         return [queue for queue in super().candidates() if self.is_local(queue)]
 
     def check_binding(self, destination: Any, key: str, arguments: Arguments) -> None:

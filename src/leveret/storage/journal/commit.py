@@ -322,7 +322,6 @@ class ThreadedCommit(Commit):
         self._thread.start()
 
     def kick(self) -> None:
-        """Wake the writer thread if it sleeps; the caller holds the lock."""
         self._check()
         self._wanted = self.pending
         if not self._busy and self._has_more:

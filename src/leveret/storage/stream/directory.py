@@ -33,7 +33,6 @@ class MemoryDisk(Disk):
         return self._opened(self._file(name))
 
     def _opened(self, content: bytearray) -> int:
-        """A number for an open file."""
         number = next(self._numbers)
         self._open[number] = content
         return number

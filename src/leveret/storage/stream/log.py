@@ -92,7 +92,6 @@ class PartitionLog(Appender):
 
     @property
     def last_index(self) -> Index | None:
-        """What is known of the last segment."""
         return self._writer.index
 
     @property

@@ -200,7 +200,6 @@ class Changes:
             return there
 
     def has(self, file: TableFile) -> bool:
-        """Whether something of a file is not stored yet."""
         return any(other is file for other, _ in self._all())
 
     def index(self, file: TableFile) -> bytes | None:
@@ -279,7 +278,6 @@ class TableDisk(Disk):
         return self._opened(file)
 
     def _opened(self, content: TableFile | bytearray) -> int:
-        """A number for something that is open."""
         number = next(self._numbers)
         self._open[number] = content
         return number

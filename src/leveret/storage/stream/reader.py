@@ -104,7 +104,6 @@ class SegmentFile:
         return head
 
     def damage(self, at: int) -> DamagedJournal:
-        """What to say about a bad block."""
         return damage(self.segment.name, self.position + at)
 
     def close(self) -> None:

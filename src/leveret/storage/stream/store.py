@@ -116,7 +116,6 @@ class StreamStore:
         self.groups.delete_stream(queue.vhost, queue.name)
 
     def forget(self, producer: bytes) -> None:
-        """See Streams of the core."""
         for recorder in self:
             for log in recorder.logs:
                 log.forget(producer)
@@ -239,7 +238,6 @@ class StreamStore:
             self._directories.close()
 
     def abandon(self) -> None:
-        """Let go of the files and leave everything as it is."""
         with self._disk:
             for recorder in self:
                 recorder.closed = True

@@ -73,7 +73,6 @@ class SegmentHeader(NamedTuple):
         return segments.pack_header(_HEADER, _MAGIC, version, flags, *facts)
 
     def cipher(self, keys: MasterKeys) -> SegmentCipher:
-        """What encrypts the commit batches of the segment."""
         return keys.cipher(self.key, _INFO + str(self.segment).encode())
 
     def opened(self, keys: MasterKeys, seq: int, sealed: Bytes, authentic: bytes) -> bytes:

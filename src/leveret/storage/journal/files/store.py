@@ -217,7 +217,6 @@ class SegmentWriter:
         self._synced_ms = self._clock()
 
     def commit(self, batch: CommitBatch) -> None:
-        """Write a commit batch and make it as durable as was asked for."""
         self.append(batch)
         if batch.entries:
             self.batch_entries.observe(batch.entries)

@@ -144,7 +144,6 @@ class TableReader:
         return found
 
     def _decrypted(self, segment: int, offset: int) -> tuple[int, bytes]:
-        """The bodies of the encrypted commit batch that holds an offset."""
         row = asked(self._table.batch, segment, offset)
         bodies = None if row is None else self.header(segment).bodies(self._keys, bytes(row.data))
         if row is None or bodies is None:

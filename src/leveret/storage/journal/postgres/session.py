@@ -236,7 +236,6 @@ class PostgresSession:
             self._warning = notice.message_primary
 
     def _drop(self) -> None:
-        """Give the connection up."""
         if self._connection is not None:
             self._connection.close()
             self._connection = self._prepared = None

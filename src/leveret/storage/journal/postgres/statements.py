@@ -275,7 +275,6 @@ class PostgresTable:
         return segment_table(self._shard, segment)
 
     def _tables(self, pattern: str) -> list[str]:
-        """The tables with names like a pattern, in which an underscore stands for itself."""
         return tables(self._reading.run, pattern)
 
     def _sweep(self, shard: ShardRow) -> None:
