@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leveret.observability.alerting import engine as engines
-from leveret.observability.alerting.engine import FIRING, PENDING, RESOLVED, AlertEngine, AlertEvent, worst_first
+from leveret.observability.alerting.engine import FIRING, PENDING, RESOLVED, Alert, AlertEngine, AlertEvent, worst_first
 from leveret.observability.alerting.rules import AlertRuleSettings
 
 MINUTE_MS = 60_000
@@ -21,6 +21,12 @@ def turn(engine: AlertEngine, now_ms: int, *values: float, about: AlertRuleSetti
     for index, value in enumerate(values):
         engine.judge(about or rule(), "/", f"q{index}", value, now_ms)
     return [f"{event.state} {event.alert.key[2]}" for event in engine.finish(now_ms)]
+
+
+def restored(queue: str) -> Alert:
+    """An alert of the last process, which had fired."""
+    row = {"event": FIRING, "since_ms": 5, "fired_ms": 5, "value": 200}
+    return Alert.of_row(("deep", "/", queue), rule(), row)
 
 
 def states(engine: AlertEngine) -> dict[str, str]:
@@ -79,9 +85,18 @@ def test_an_alert_follows_its_rule() -> None:
 def test_what_was_firing_before_a_restart_is_no_news_unless_it_is_over() -> None:
     engine = AlertEngine()
     for queue in ("q0", "q1"):
-        engine.restore(rule(), "/", queue, 5, 200)
+        engine.restore(restored(queue), 6)
     assert turn(engine, 10, 150) == ["resolved q1"]
     assert states(engine) == {"q0": FIRING}
+
+
+def test_what_was_restored_goes_on_until_its_figure_is_known() -> None:
+    engine = AlertEngine()
+    engine.restore(restored("q0"), 6)
+    key = ("deep", "/", "q0")
+    assert engine.finish(10, unknown={key}) == []
+    assert states(engine) == {"q0": FIRING}
+    assert [event.state for event in engine.finish(20)] == [RESOLVED]
 
 
 def test_more_alerts_than_can_be_kept_are_counted() -> None:

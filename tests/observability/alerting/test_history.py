@@ -61,5 +61,6 @@ def test_what_is_firing_and_who_was_told_is_found_again() -> None:
     history.note([event(1, queue="a"), event(2, queue="b"), event(3, "resolved", "a"), event(4, queue="c")])
     history.note([{"at_ms": 5, "event": "sent", "rule": "deep", "receiver": "ops", "notice_ms": 4}])
     history.note([{**event(6, queue="d"), "since_ms": "long ago"}, {"event": "sent", "notice_ms": None}])
-    assert [queue for _, _, queue in history.firing()] == ["b", "c"]
+    last = {queue: (row["event"], row["fired_ms"]) for (_, _, queue), row in history.last_events().items()}
+    assert last == {"a": ("resolved", 1), "b": ("firing", 2), "c": ("firing", 4)}
     assert history.told() == {("ops", "deep"): 4}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from leveret.observability.alerting.engine import AlertEngine, AlertEvent
+from leveret.observability.alerting.engine import FIRING, Alert, AlertEngine, AlertEvent
 from leveret.observability.alerting.notifications import Notification, Notifications
 from leveret.observability.alerting.receivers import Receiver
 from leveret.observability.alerting.rules import AlertRuleSettings
@@ -162,7 +162,8 @@ def test_what_was_told_before_a_restart_is_not_told_again_but_the_rest_is() -> N
     scene = Scene(receiver(group_s=0))
     about = AlertRuleSettings.from_dict({"name": "deep", "figure": "waiting_max", "limit": 1})
     for queue, since_ms in (("a", 1_000), ("b", 5_000)):
-        scene.engine.restore(about, "/", queue, since_ms, 2)
+        row = {"event": FIRING, "since_ms": since_ms, "fired_ms": since_ms, "value": 2}
+        scene.engine.restore(Alert.of_row(("deep", "/", queue), about, row), 5_500)
     scene.notifications.restore("ops", "deep", scene.engine.firing(), 3_000)
     assert scene.turn(6_000, "a", "b") == ["ops firing +a,b -"]
     assert scene.turn(7_000) == ["ops resolved + -a,b"]

@@ -14,6 +14,8 @@ from leveret.observability.alerting.service import Alerting, begin_silence
 from leveret.observability.alerting.silences import Silence
 from leveret.runtime.runtime import Runtime
 from leveret.server.management import alerting_of
+from tests.observability.alerting.sinks import WebSink
+from tests.waiting import PATIENCE_S, POLL_S
 
 MINUTE_MS = 60_000
 
@@ -106,3 +108,95 @@ def test_looks_go_on_while_definitions_cannot_be_changed(broker: leveret.Broker,
     asyncio.run(service.look())
     assert service.alerts() != []
     assert [each.name for each in service.book.silences()] == ["old"]
+
+
+def look(folder: Path, clock: leveret.ManualClock) -> tuple[set[str], list[str]]:
+    """Open a broker and its alerting, as after a restart, and look once: what fires, and what is news."""
+    with leveret.open(folder / "broker", clock=clock) as broker:
+        service = alerting(broker.runtime, folder)
+        before = len(service.history.recent())
+        asyncio.run(service.look())
+        news = service.history.recent()[: len(service.history.recent()) - before]
+        return {row["rule"] for row in service.alerts() if row["state"] == "firing"}, [row["event"] for row in news]
+
+
+def test_what_fires_survives_a_restart_until_the_figure_is_known(clock: leveret.ManualClock, tmp_path: Path) -> None:
+    every = {"dead_letters", "error_rate", "processing_time", "no_consumers"}
+    with leveret.open(tmp_path / "broker", clock=clock) as broker:
+        service = alerting(broker.runtime, tmp_path)
+        broker.queue("waiting").send_many([b"", b""])
+        orders = broker.queue("orders", dead_letter="dead", visibility_timeout=600)
+        orders.send_many([b""] * 202)
+        asyncio.run(service.look())
+        taken = orders.receive(202)
+        clock.advance(40)
+        for number, message in enumerate(taken):
+            message.ack() if number % 2 else message.reject()
+        for _ in range(2):
+            asyncio.run(service.look())
+            clock.advance(61)
+        asyncio.run(service.look())
+        assert every <= {row["rule"] for row in service.alerts() if row["state"] == "firing"}
+    fires, news = look(tmp_path, clock)
+    assert (every - fires, news) == (set(), [])
+    with leveret.open(tmp_path / "broker", clock=clock) as broker:
+        service = alerting(broker.runtime, tmp_path)
+        for seconds, still in (
+            (0, every),
+            (61, every),
+            (300, {"dead_letters", "no_consumers"}),
+            (3_600, {"no_consumers"}),
+        ):
+            clock.advance(seconds)
+            asyncio.run(service.look())
+            assert every & {row["rule"] for row in service.alerts() if row["state"] == "firing"} == still
+        broker.queue("waiting").receive()
+        asyncio.run(service.look())
+        assert not [row for row in service.alerts() if row["queue"] == "waiting" and row["rule"] == "no_consumers"]
+
+
+async def told_of(service: Alerting, count: int) -> None:
+    """Wait until receivers have taken so many notifications."""
+    async with asyncio.timeout(PATIENCE_S):
+        while [row["event"] for row in service.history.recent()].count("sent") < count:
+            await asyncio.sleep(POLL_S)
+
+
+def test_the_end_that_a_silence_held_back_is_told_after_a_restart(clock: leveret.ManualClock, tmp_path: Path) -> None:
+    receiver = {"name": "ops", "kind": "webhook", "group_s": 0}
+    with WebSink() as sink:
+        with leveret.open(tmp_path / "broker", clock=clock) as broker:
+            service = alerting(broker.runtime, tmp_path)
+            with broker.runtime:
+                service.book.put_receiver({**receiver, "url": sink.url})
+            orders = broker.queue("orders")
+            orders.send(b"")
+            clock.advance(301)
+
+            async def fire_and_end() -> None:
+                await service.look()
+                await told_of(service, 1)
+                with broker.runtime as core:
+                    told = {"until_ms": core.now_ms + MINUTE_MS, "why": "we know"}
+                    service.silenced(begin_silence(service.book, told, "ada", core.now_ms))
+                for message in orders.receive(1):
+                    message.ack()
+                clock.advance(1)
+                await service.look()
+                await service.run(0)
+
+            asyncio.run(fire_and_end())
+            assert sink.next().body["status"] == "firing"
+        with leveret.open(tmp_path / "broker", clock=clock) as broker:
+            service = alerting(broker.runtime, tmp_path)
+
+            async def wait_for_the_end() -> None:
+                await service.look()
+                assert sink.posts.empty()
+                clock.advance(61)
+                await service.look()
+                await told_of(service, 2)
+                await service.run(0)
+
+            asyncio.run(wait_for_the_end())
+            assert sink.next().body["status"] == "resolved"

@@ -4,12 +4,13 @@
     pending, not over it     -> forgotten
     firing, down to `clear`  -> forgotten                           event "resolved"
     not judged in a turn     -> the same: its queue or its rule is gone
+    restored, not known yet  -> firing, as before the restart: its figure needs a memory that the process lacks
     its queue has moved      -> forgotten: its new owner judges it
 
 A turn is one look at all queues: `judge` for each rule and queue that may matter, then `finish`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from leveret.observability.alerting.rules import AlertRuleSettings
@@ -24,7 +25,7 @@ Key = tuple[str, str, str]
 class Alert:
     """One rule that is broken by one queue."""
 
-    __slots__ = ("fired_ms", "key", "rule", "seen", "since_ms", "state", "value", "worst")
+    __slots__ = ("fired_ms", "key", "restored_ms", "rule", "seen", "since_ms", "state", "value", "worst")
 
     def __init__(self, key: Key, rule: AlertRuleSettings, since_ms: int, value: float) -> None:
         self.key = key
@@ -32,8 +33,17 @@ class Alert:
         self.state = PENDING
         self.since_ms = since_ms
         self.fired_ms = 0
+        self.restored_ms: int | None = None
+        """When this process took it over from the last one; None once its figure was over the limit here."""
         self.value = self.worst = value
         self.seen = 0
+
+    @classmethod
+    def of_row(cls, key: Key, rule: AlertRuleSettings, row: Mapping[str, Any]) -> "Alert":
+        """What the history of the last process says of it: `event`, `since_ms`, `fired_ms` and `value`."""
+        alert = cls(key, rule, row["since_ms"], row["value"])
+        alert.state, alert.fired_ms = row["event"], row["fired_ms"]
+        return alert
 
     def to_dict(self) -> dict[str, Any]:
         """All that is to be said about it, fit for JSON."""
@@ -73,10 +83,9 @@ class AlertEngine:
         self._turn = 1
         self._left_out = 0
 
-    def restore(self, rule: AlertRuleSettings, vhost: str, queue: str, since_ms: int, value: float) -> None:
-        """An alert was firing when the last process ended: it is not news if it still is."""
-        alert = Alert((rule.name, vhost, queue), rule, since_ms, value)
-        alert.state, alert.fired_ms = FIRING, since_ms
+    def restore(self, alert: Alert, now_ms: int) -> None:
+        """Take over an alert that was firing when the last process ended: it is not news if it still is."""
+        alert.restored_ms = now_ms
         self._keep(alert)
 
     def judge(self, rule: AlertRuleSettings, vhost: str, queue: str, value: float, now_ms: int) -> None:
@@ -91,18 +100,24 @@ class AlertEngine:
                 return
         elif value <= (rule.clear if alert.state == FIRING else rule.limit):
             return  # not seen in this turn, it ends with it
-        alert.rule, alert.value, alert.seen = rule, value, self._turn
+        alert.rule, alert.value, alert.seen, alert.restored_ms = rule, value, self._turn, None
         alert.worst = max(alert.worst, value)
         if alert.state == PENDING and now_ms - alert.since_ms >= rule.for_s * 1_000:
             alert.state, alert.fired_ms = FIRING, now_ms
             self._events.append(AlertEvent(FIRING, now_ms, alert))
 
-    def finish(self, now_ms: int, moved: Callable[[str, str], bool] = lambda vhost, queue: False) -> list[AlertEvent]:
+    def finish(
+        self,
+        now_ms: int,
+        moved: Callable[[str, str], bool] = lambda vhost, queue: False,
+        unknown: Collection[Key] = (),
+    ) -> list[AlertEvent]:
         """End a turn: what was not seen in it is over. Gives all that changed since the last one ended.
 
         `moved` says whether another node has a queue: that it is not seen here does not mean that it is well.
+        Restored alerts that are `unknown` go on: a low figure does not mean that yet, either.
         """
-        for alert in [each for each in self.alerts.values() if each.seen != self._turn]:
+        for alert in [each for each in self.alerts.values() if each.seen != self._turn and each.key not in unknown]:
             del self.alerts[alert.key]
             if alert.state == FIRING and not moved(*alert.key[1:]):
                 alert.state = RESOLVED

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from leveret.core.histogram import BOUNDS, quantile
 from leveret.core.queue import Queue
 from leveret.core.tally import column, oldest_ms, times
+from leveret.observability.alerting.rules import AlertRuleSettings
 from leveret.observability.statistics import DEATHS, gained
 
 
@@ -182,3 +183,14 @@ FIGURES: dict[str, Figure] = {
 }
 SAMPLES: dict[str, Figure] = {"error_share": ended}
 """What says of how many cases a figure is, which rules may want to be enough."""
+MEMORY_MS = {"dead_per_hour": HOUR_MS, "error_share": LATELY_MS, "processing_p95_ms": LATELY_MS}
+"""How long a process must have looked at a queue before a low figure means that the queue is well."""
+
+
+def is_known(rule: AlertRuleSettings, queue: Queue, activity: Activity, watched_ms: int, now_ms: int) -> bool:
+    """Whether a process that has looked at a queue for so long can tell that it does not break a rule."""
+    if rule.figure == "idle_ms":
+        return activity.idle_since_ms is None or watched_ms >= rule.limit
+    sample = SAMPLES.get(rule.figure)
+    enough = sample is not None and sample(queue, activity, now_ms) >= max(rule.sample_min, 1)
+    return enough or watched_ms >= MEMORY_MS.get(rule.figure, 0)

@@ -57,9 +57,11 @@ class Notifications:
         """By receiver and rule."""
 
     def restore(self, receiver: str, rule: str, alerts: Iterable[Alert], sent_ms: int) -> None:
-        """A receiver was told about these alerts by the last process."""
+        """A receiver was told about those of the alerts that were firing at that time, and of no end since."""
         group = self._groups.setdefault(receiver, {}).setdefault(rule, NotificationGroup())
-        group.told = {alert.key for alert in alerts if alert.fired_ms <= sent_ms}
+        told = [alert for alert in alerts if alert.fired_ms <= sent_ms]
+        group.told = {alert.key for alert in told}
+        group.ended = {alert.key: alert for alert in told if alert.state == RESOLVED}
         group.sent_ms = sent_ms
 
     def due(

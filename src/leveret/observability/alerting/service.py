@@ -163,13 +163,17 @@ class Alerting:
 
     def _restore(self) -> None:
         """Know again what was firing, and who was told."""
-        rules = {rule.name: rule for rule in self.book.rules()}
-        for (name, vhost, queue), row in self.history.firing().items():
-            if name in rules:
-                self.engine.restore(rules[name], vhost, queue, row["since_ms"], row["value"])
-        firing = by_rule(self.engine.firing())
+        rules, now_ms = {rule.name: rule for rule in self.book.rules()}, self._runtime.clock.now_ms()
+        last = {key: row for key, row in self.history.last_events().items() if key[0] in rules}
+        known = {key: Alert.of_row(key, rules[key[0]], row) for key, row in last.items()}
+        for alert in known.values():
+            if alert.state == FIRING:
+                self.engine.restore(alert, now_ms)
+        alerts = by_rule(known.values())
         for (receiver, name), sent_ms in self.history.told().items():
-            self._notifications.restore(receiver, name, firing.get(name, []), sent_ms)
+            # An end after the last notification is news: a silence may have held it back.
+            news = [each for each in alerts.get(name, ()) if each.state == FIRING or last[each.key]["at_ms"] > sent_ms]
+            self._notifications.restore(receiver, name, news, sent_ms)
 
     def _receiver(self, name: str) -> Receiver | None:
         return next((each for each in self.book.receivers() if each.name == name), None)
@@ -250,13 +254,15 @@ class AlertHistory:
                 found.append(row)
         return found
 
-    def firing(self) -> dict[Key, Row]:
-        """The alerts whose last event is that they are firing."""
+    def last_events(self) -> dict[Key, Row]:
+        """Of each alert whether it was firing or resolved last, and since when it had been firing (`fired_ms`)."""
         last: dict[Key, Row] = {}
         for row in self._events:
-            if row.get("event") in (FIRING, RESOLVED) and _has_numbers(row, "since_ms", "value"):
-                last[str(row.get("rule")), str(row.get("vhost")), str(row.get("queue"))] = row
-        return {key: row for key, row in last.items() if row["event"] == FIRING}
+            if row.get("event") in (FIRING, RESOLVED) and _has_numbers(row, "since_ms", "value", "at_ms"):
+                key = str(row.get("rule")), str(row.get("vhost")), str(row.get("queue"))
+                fired = row if row["event"] == FIRING or key not in last else last[key]
+                last[key] = {**row, "fired_ms": fired.get("fired_ms", fired["at_ms"])}
+        return last
 
     def told(self) -> dict[tuple[str, str], int]:
         """The time of the last notification about a rule that a receiver took, by receiver and rule."""

@@ -10,8 +10,8 @@ from leveret.core.errors import BrokerClosed, JournalFailed
 from leveret.core.names import INTERNAL_VHOST
 from leveret.core.queue import Queue
 from leveret.core.tally import times
-from leveret.observability.alerting.engine import AlertEngine, AlertEvent
-from leveret.observability.alerting.figures import FIGURES, SAMPLES, Activity, Counts, Figure, counted
+from leveret.observability.alerting.engine import AlertEngine, AlertEvent, Key
+from leveret.observability.alerting.figures import FIGURES, SAMPLES, Activity, Counts, Figure, counted, is_known
 from leveret.observability.alerting.rules import ABOUT_WAITING, AlertRuleSettings
 from leveret.observability.statistics import graveyards
 from leveret.runtime.runtime import Runtime
@@ -81,18 +81,34 @@ class QueueWatch:
             dead_lettered |= {(queue.vhost, queue.name) for queue in found}
         runtimes = self._runtimes()
         here: set[Name] = set()
+        unknown: set[Key] = set()
         self._activities = {runtime: self._activities.get(runtime, {}) for runtime in runtimes}
         for runtime in runtimes:
             with suppress(BrokerClosed, JournalFailed):  # a shard may go meanwhile
                 await self._look_at(runtime, rules, dead_lettered)
                 here |= self._troubled(runtime)
+                unknown |= self._unknown(runtime, rules)
         with self._definitions as core:
-            return self._engine.finish(now_ms, lambda *name: name not in here and _exists(core, *name))
+            return self._engine.finish(now_ms, lambda *name: name not in here and _exists(core, *name), unknown)
 
     def _troubled(self, runtime: Runtime) -> set[Name]:
         """The queues of a broker that there are alerts about."""
         with runtime as core:
             return {(vhost, queue) for _, vhost, queue in self._engine.alerts if _exists(core, vhost, queue)}
+
+    def _unknown(self, runtime: Runtime, rules: list[AlertRuleSettings]) -> set[Key]:
+        """The restored alerts about queues of a broker whose figures this process cannot tell yet."""
+        enabled, activities = {rule.name: rule for rule in rules if rule.enabled}, self._activities[runtime]
+        found = set()
+        with runtime as core:
+            for key, alert in self._engine.alerts.items():
+                rule, queue = enabled.get(key[0]), _queue(core, *key[1:])
+                if alert.restored_ms is None or rule is None or queue is None or not rule.covers(*key[1:]):
+                    continue
+                activity, watched_ms = activities.get(queue.id) or Activity(), core.now_ms - alert.restored_ms
+                if not is_known(rule, queue, activity, watched_ms, core.now_ms):
+                    found.add(key)
+        return found
 
     async def _look_at(self, runtime: Runtime, rules: list[AlertRuleSettings], dead_lettered: set[Name]) -> None:
         """Look at the queues and streams of one broker."""
@@ -159,9 +175,13 @@ async def _steps(runtime: Runtime, everything: list[T]) -> AsyncIterator[list[T]
         await asyncio.sleep(0)
 
 
-def _exists(core: Broker, vhost: str, queue: str) -> bool:
+def _queue(core: Broker, vhost: str, queue: str) -> Queue | None:
     virtual_host = core.topology.vhosts.get(vhost)
-    return virtual_host is not None and queue in virtual_host.queues
+    return None if virtual_host is None else virtual_host.queues.get(queue)
+
+
+def _exists(core: Broker, vhost: str, queue: str) -> bool:
+    return _queue(core, vhost, queue) is not None
 
 
 def _measure(readers: GroupReaders, groups: list[Any], lags: dict[Name, int]) -> None:
