@@ -5,7 +5,6 @@ arguments.py           queue arguments and policy keys in one table
 backoff.py             how long a message waits before it is delivered again
 broker.py              the broker, composed of its parts: the operations on queues, exchanges, bindings and policies
 browse.pyx             browsing: looking into a queue without taking anything
-callbacks.pyx          what queues ask of their broker, passed on to the part that does it
 catalog.py             definitions as the journal keeps them: small JSON objects by kind and key
 changes.py             changes of definitions as values: they can be applied at once, or later
 claims.pyx             leases that outlive a restart of the broker, or the owner of their queue
@@ -13,7 +12,7 @@ consumer.pyx           a consumer: a queue pushes messages to it, as many at a t
 consumer_arguments.py  arguments of consumers: priority and time to settle, or what to read of a stream
 consumer_groups.py     consumer groups: how far each group has read each partition of a stream
 dead_letter_routes.py  where dead letters go: from each queue by its policy, through exchanges
-dead_lettering.pyx     dead-lettering: a message that a queue rejects
+dead_lettering.pyx     dead-lettering of what queues reject or drop, and the removal of what has expired
 deadletter.py          what a message carries when it is dead-lettered, and the keys that it is routed by
 dedup.py               de-duplication on publish: which keys a queue has seen within its window
 definition_log.py      the definitions of a broker in its journal
@@ -35,7 +34,6 @@ page.py                a page: messages of a queue in columns, for readers of ma
 pages.pyx              a page of a lane: up to 4,096 cells that count from its first message
 parameters.py          global parameters: small values under a name that tools keep in the broker
 patterns.py            patterns that clients and operators write, matched in linear time by RE2
-placement.pyx          putting messages where they were: no limits, no expiry, no consumers
 policy.py              policies: settings that apply to queues and exchanges by a pattern of their names
 ports.pyx              the two sides of the line between the broker and its journal
 properties.pyx         the 14 properties of an AMQP message and the content header that carries them

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from leveret.core import browse, deadletter
 from leveret.core.arguments import ARGUMENTS, check_equivalent, sent_delay_ms
 from leveret.core.backoff import delay_ms
-from leveret.core.callbacks import Callbacks
 from leveret.core.catalog import OF_VHOST, REMOVED, Kind, dumps
-from leveret.core.dead_lettering import DeadLetters
+from leveret.core.dead_lettering import Callbacks, DeadLetters
 from leveret.core.definition_log import DefinitionLog
 from leveret.core.engine import Engine
 from leveret.core.equivalence import check_argument, check_property

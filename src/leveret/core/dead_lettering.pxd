@@ -1,7 +1,7 @@
 from libc.stdint cimport uint8_t, uint64_t
 
-from leveret.core.engine cimport Engine
-from leveret.core.held cimport Held
+from leveret.core.engine cimport Engine, QueueCallbacks
+from leveret.core.held cimport Held, Holder
 from leveret.core.message cimport Message
 from leveret.core.publish cimport Publisher
 from leveret.core.queue cimport Queue
@@ -22,3 +22,7 @@ cdef class DeadLetters:
     cdef int hold(self, Queue queue, Held held, uint8_t reason) except -1
     cdef bint put(self, Message message, list targets, set reached) except -1
     cdef bint record(self, Message message, Queue target) except -1
+
+cdef class Callbacks(QueueCallbacks):
+    cdef DeadLetters dead_letters
+    cdef object delete_unused

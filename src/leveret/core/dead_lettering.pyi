@@ -1,5 +1,7 @@
+from collections.abc import Callable
+
 from leveret.core.deadletter import Outbox
-from leveret.core.engine import Engine
+from leveret.core.engine import Engine, QueueCallbacks
 from leveret.core.held import Held
 from leveret.core.message import Message
 from leveret.core.publish import Publisher
@@ -20,3 +22,6 @@ class DeadLetters:
     ) -> bool: ...
     def find_held(self, queues: dict[int, Queue]) -> None: ...
     def retry_soon(self) -> None: ...
+
+class Callbacks(QueueCallbacks):
+    def __init__(self, dead_letters: DeadLetters, delete_unused: Callable[[Queue], None]) -> None: ...

@@ -8,7 +8,7 @@ cdef enum:
 
 
 cdef class QueueCallbacks:
-    """What a queue asks of its broker. `callbacks.Callbacks` implements it."""
+    """What a queue asks of its broker. `dead_lettering.Callbacks` implements it."""
 
     cdef int dead(self, Holder queue, Held held, uint8_t reason) except -1:
         """Settle a message for this reason, and dead-letter it if the queue asks for that."""

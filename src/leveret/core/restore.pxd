@@ -1,9 +1,9 @@
 from libc.stdint cimport uint32_t, uint64_t
 
 from leveret.core.engine cimport Engine
-from leveret.core.placement cimport Placement
 from leveret.core.ports cimport Entry, JournaledState
 from leveret.core.queue cimport Queue
+from leveret.core.snapshots cimport Placement
 
 cdef class Restorer(JournaledState):
     cdef readonly Engine engine

@@ -18,9 +18,9 @@ from leveret.core.catalog import REMOVED, Kind
 from leveret.core.errors import DamagedJournal, NotFound
 from leveret.storage.disk import Disk
 from leveret.storage.encryption import MasterKeys
+from leveret.storage.journal.columns import Survey
 from leveret.storage.journal.files.meta import META_NAME, read_meta
 from leveret.storage.journal.files.segments import SegmentHeader, parse_header, segment_name, segment_numbers, shard_of
-from leveret.storage.journal.walk import Survey
 from leveret.storage.segments import HEADER_BYTES
 
 REMEDY = "restore the file from a backup, or leave it out"

@@ -19,7 +19,7 @@ from leveret.spark.columns import Table, chosen
 from leveret.spark.options import WHOLE_MAX, Options, flag, moment_ms, partition_offsets, required, seconds, whole
 from leveret.spark.records import STREAM, stream_batch, texts_of
 from leveret.spark.spans import OffsetSpan, shared, split
-from leveret.storage.stream.columns import BlockColumns, block_at
+from leveret.storage.stream.blocks import BlockColumns, block_at
 
 BATCH_BYTES = 32 << 20
 """When an Arrow batch is full, with however few rows."""

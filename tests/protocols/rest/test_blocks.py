@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import leveret
-from leveret.storage.stream.columns import BlockColumns, block_at
+from leveret.storage.stream.blocks import BlockColumns, block_at
 from tests.protocols.rest.world import RestWorld
 
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leveret.core.errors import DamagedJournal, JournalError, UnknownFormat
-from leveret.storage.journal.columns import KINDS, EventColumns
-from leveret.storage.journal.walk import Survey
+from leveret.storage.journal.columns import KINDS, EventColumns, Survey
 from tests.storage.journal.frames import (
     ALSO,
     DEDUP,

@@ -7,8 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leveret.storage.journal.records import crc32c
-from leveret.storage.stream.appender import Appender
-from leveret.storage.stream.blocks import BLOCK_BYTES_MAX, HEAD_BYTES, MAGIC, block_bytes, read_head, records_in
+from leveret.storage.stream.blocks import (
+    BLOCK_BYTES_MAX,
+    HEAD_BYTES,
+    MAGIC,
+    Appender,
+    block_bytes,
+    read_head,
+    records_in,
+)
 from leveret.storage.stream.index import Producers
 
 SALT = 77

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound
 from leveret.storage.disk import Disk
 from leveret.storage.encryption import load_keys
-from leveret.storage.stream.appender import Appender
-from leveret.storage.stream.blocks import StoredRecord, records_in
-from leveret.storage.stream.columns import TEXTS, BlockColumns, block_at
+from leveret.storage.stream.blocks import TEXTS, Appender, BlockColumns, StoredRecord, block_at, records_in
 from leveret.storage.stream.index import Producers
 from leveret.storage.stream.pieces import PIECE_BYTES_MAX, piece, reach
 from tests.storage.stream.world import HEADER, ROUTE, World

@@ -11,7 +11,7 @@ import leveret
 from leveret.core.errors import DamagedJournal
 from leveret.storage.encryption import MasterKeys
 from leveret.storage.options import StreamOptions
-from leveret.storage.stream.columns import BlockColumns, block_at
+from leveret.storage.stream.blocks import BlockColumns, block_at
 from leveret.storage.stream.index import index_name
 from leveret.storage.stream.log import PartitionLog
 from leveret.storage.stream.pieces import piece

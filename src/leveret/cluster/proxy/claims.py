@@ -88,7 +88,7 @@ def number_of(payload: bytes) -> int:
 
 
 def names(queue: str, records: bytes) -> bytes:
-    """NAMES; leveret/cluster/proxy/names.pyx reads them."""
+    """NAMES; leveret/cluster/proxy/tags.pyx reads them."""
     return NAMES + short(queue) + records
 
 

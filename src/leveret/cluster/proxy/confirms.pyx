@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from libc.stdlib cimport free
 
-from leveret.cluster.proxy.arrays cimport roomy
+from leveret.protocols.amqp.tag_rows cimport roomy
 
 cdef uint64_t SPOKEN = 0xFFFFFFFFFFFFFFFF   # in the place of a number: its shard has said what became of it
 

@@ -6,8 +6,7 @@ from leveret.protocols.amqp.session cimport FrameSession
 from leveret.protocols.amqp.traffic cimport ChannelRoute, ChannelTraffic
 from leveret.core.properties cimport Scan
 from leveret.cluster.proxy.confirms cimport Confirms, Sent
-from leveret.cluster.proxy.names cimport Name, MessageNames
-from leveret.cluster.proxy.tags cimport Delivery, Tags
+from leveret.cluster.proxy.tags cimport Delivery, MessageNames, Name, Tags
 
 cdef enum Passing:
     DROPPED                     # the client has cancelled the consumer

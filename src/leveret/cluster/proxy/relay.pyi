@@ -2,8 +2,7 @@ from typing import Any
 
 from leveret.cluster.proxy.confirms import Confirms, Sent, Verdict
 from leveret.cluster.proxy.connection import ProxyConnection
-from leveret.cluster.proxy.names import MessageNames
-from leveret.cluster.proxy.tags import Tags
+from leveret.cluster.proxy.tags import MessageNames, Tags
 from leveret.core.queue import Queue
 from leveret.protocols.amqp.frames import FrameReader, FrameWriter
 from leveret.protocols.amqp.session import FrameSession

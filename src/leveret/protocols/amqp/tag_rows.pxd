@@ -33,6 +33,15 @@ cdef inline Py_ssize_t find_tag(void* slots, size_t slot_bytes, Py_ssize_t first
     found = slot_at(slots, slot_bytes, low)
     return low if found.tag == tag and found.given != NULL else -1
 
+cdef inline void* grown(void* items, size_t item_bytes, Py_ssize_t count, Py_ssize_t* capacity) except NULL:
+    """An array of which so much is used, with room for more."""
+    if items == NULL or count * 2 > capacity[0]:
+        items = realloc(items, max(capacity[0] * 2, SLOTS_MIN) * item_bytes)
+        if items == NULL:
+            raise MemoryError
+        capacity[0] = max(capacity[0] * 2, SLOTS_MIN)
+    return items
+
 cdef inline void* roomy_row(
     void* slots, size_t slot_bytes, Py_ssize_t* first, Py_ssize_t* end, Py_ssize_t* capacity
 ) except NULL:
@@ -43,9 +52,14 @@ cdef inline void* roomy_row(
             memmove(slot_at(slots, slot_bytes, kept), slot_at(slots, slot_bytes, i), slot_bytes)
             kept += 1
     first[0], end[0] = 0, kept
-    if slots == NULL or kept * 2 > capacity[0]:
-        slots = realloc(slots, max(capacity[0] * 2, SLOTS_MIN) * slot_bytes)
-        if slots == NULL:
-            raise MemoryError
-        capacity[0] = max(capacity[0] * 2, SLOTS_MIN)
-    return slots
+    return grown(slots, slot_bytes, kept, capacity)
+
+cdef inline void* roomy(
+    void* items, size_t item_bytes, Py_ssize_t* first, Py_ssize_t* end, Py_ssize_t* capacity
+) except NULL:
+    """An array with room for one more: what was dropped at its front is closed up, and it grows if half of it is used."""
+    cdef Py_ssize_t count = end[0] - first[0]
+    if first[0]:
+        memmove(items, <char*>items + first[0] * item_bytes, count * item_bytes)
+        first[0], end[0] = 0, count
+    return grown(items, item_bytes, count, capacity)

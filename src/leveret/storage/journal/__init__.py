@@ -4,12 +4,11 @@ files/               the journal in files: a data directory with segments, their
 postgres/            the journal in PostgreSQL: the tables of a shard, its owner epoch, and recovery from rows
 batch.pyx            batches: entries are appended to an open batch, which is sealed when it is to be written
 checkpoint.py        checkpoints: the whole state at one position of the log
-columns.pyx          entries of commit batches as columns, for the pipeline
+columns.pyx          walking through the commit batches of a segment, and their entries as columns, for the pipeline
 commit.py            group commit: whatever was appended while the last sync ran is the next commit batch
 entries.pyx          reading commit batches: whether one is whole, and its entries
 journal.pyx          the journal on files, as the core sees it: what it appends, counts and reads back
 postgres_figures.py  figures of the connections to PostgreSQL
 records.pyx          the bytes of a commit batch: one group commit, written once and never changed
 store.py             a log, open: the journal, its commits, checkpoints and compaction, wherever its segments lie
-walk.pyx             walking through the commit batches of a segment without replaying them
 """

@@ -1,8 +1,6 @@
 """Streams: append-only logs with offsets, read by many without being emptied.
 
-appender.pyx  the end of a stream in memory: records become blocks here, before they are written
-blocks.pyx    the bytes of a block: the records of a stream that were written together, never changed afterwards
-columns.pyx   blocks as columns: the records of a range of offsets, packed for programs that compute on them
+blocks.pyx    the bytes of a block: made of records that are appended, read as objects or as columns
 directory.py  where the partitions of streams lie: a directory each
 index.py      the index of a segment: a row for some of its blocks, and the last number of each producer
 log.py        the log of one partition of a stream: appended to, committed, read and cut off at its old end

@@ -1,10 +1,13 @@
 from collections.abc import Collection
 from typing import final
 
+from leveret.storage.stream.index import Producers
+
 MAGIC: bytes
 HEAD_BYTES: int
 RECORD_BYTES_MAX: int
 BLOCK_BYTES_MAX: int
+TEXTS: tuple[str, ...]
 
 class Block:
     first: int
@@ -64,3 +67,32 @@ def records_in(
     wanted: Collection[bytes] | None = None,
     match_unfiltered: bool = False,
 ) -> list[StoredRecord] | None: ...
+def block_at(data: bytes, at: int) -> BlockHead | None: ...
+
+class Appender:
+    refusal: Exception | None
+    def __init__(self, next_offset: int, last_ms: int, block_bytes: int, producers: Producers) -> None: ...
+    next_offset: int
+    last_ms: int
+    @property
+    def unwritten_bytes(self) -> int: ...
+    producers: Producers
+    def append(
+        self,
+        now_ms: int,
+        route: bytes,
+        content: bytes,
+        header_len: int = 0,
+        filter_value: bytes = b"",
+        producer: bytes = b"",
+        sequence: int = 0,
+    ) -> int | None: ...
+    def oldest(self) -> Block | None: ...
+    def wrote(self) -> None: ...
+
+class BlockColumns:
+    rows: int
+    size_bytes: int
+    def __init__(self, first: int, end: int, wanted: Collection[str]) -> None: ...
+    def add(self, data: bytes, start: int, end: int, first: int, count: int) -> bool: ...
+    def take(self) -> dict[str, bytes]: ...

@@ -16,12 +16,18 @@
              size is that of the whole record. content is the properties, header_len long, and the body, as they came.
 
 Timestamps never fall, so that they can be searched. A record without a producer has no sequence number.
+
+`Appender` is the end of a stream in memory: records become blocks there, before they are written. `BlockColumns` packs
+the records of a range of offsets for programs that compute on them: no record becomes an object. Values of different
+lengths (route, header, body, filter value, producer) lie one behind the other, with their ends beside them; those that
+were not asked for are not copied.
 """
 
 cimport cython
 from cpython.buffer cimport PyBUF_READ
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcmp, memcpy
 
 from leveret.core.errors import InvalidArgument, MessageTooLarge
@@ -39,6 +45,12 @@ RECORD_BYTES_MAX = 32 << 20
 """Room for the largest message and its properties; a reader has to hold one at least."""
 BLOCK_BYTES_MAX = 64 << 20
 """No block says that it is larger: a damaged length must not become that much memory."""
+cdef enum:
+    TEXT_COUNT = 5
+
+TEXTS = ("route", "filter_value", "producer", "header", "body")
+"""The values of a record, in their order."""
+
 cdef uint64_t _RECORD_BYTES_MAX = RECORD_BYTES_MAX
 cdef uint64_t _BLOCK_BYTES_MAX = BLOCK_BYTES_MAX
 
@@ -295,3 +307,186 @@ def records_in(
         record.content = PyBytes_FromStringAndSize(<const char*>part, header.size - fixed)
         found.append(record)
     return found if at == end else None
+
+
+cdef class Appender:
+    """Numbers records and packs them; the writer gets the blocks in their order."""
+
+    def __init__(self, uint64_t next_offset, uint64_t last_ms, uint64_t block_bytes, producers):
+        """Go on behind the last record; `producers` tells what is a duplicate."""
+        self.next_offset = next_offset
+        self.last_ms = last_ms
+        self.block_bytes = block_bytes
+        self.producers = producers
+        self.block = Block(next_offset)
+        self.sealed = []
+
+    @property
+    def unwritten_bytes(self) -> int:
+        """What waits to be written."""
+        return self.sealed_bytes + self.block.content.size
+
+    def append(
+        self,
+        uint64_t now_ms,
+        bytes route not None,
+        bytes content not None,
+        uint32_t header_len=0,
+        bytes filter_value not None=b"",
+        bytes producer not None=b"",
+        uint64_t sequence=0,
+    ) -> int | None:
+        """Add a record and give its offset; None when its producer sent it before.
+
+        Confirm a duplicate after the next commit: the first one may not be durable yet.
+        """
+        cdef Content parts
+        cdef const uint8_t* data = <const uint8_t*>PyBytes_AS_STRING(content)
+        if header_len > <uint64_t>PyBytes_GET_SIZE(content):
+            raise InvalidArgument("the properties cannot be longer than the content that holds them")
+        parts.route = <const uint8_t*>PyBytes_AS_STRING(route)
+        parts.route_len = <uint32_t>min(PyBytes_GET_SIZE(route), 0xFFFF)
+        parts.header = data
+        parts.header_len = header_len
+        parts.body = data + header_len
+        parts.body_len = PyBytes_GET_SIZE(content) - header_len
+        parts.enqueued_ms = now_ms
+        return self.next_offset - 1 if self.take(&parts, now_ms, filter_value, producer, sequence) else None
+
+    cdef bint take(
+        self, Content* content, uint64_t now_ms, bytes filter_value, bytes producer, uint64_t sequence
+    ) except -1:
+        """See append; False for a duplicate."""
+        cdef uint64_t enqueued_ms = content.enqueued_ms
+        if self.refusal is not None:
+            raise type(self.refusal)(*self.refusal.args)
+        if PyBytes_GET_SIZE(producer) and not self.producers.admits(producer, sequence, now_ms):
+            return False
+        content.enqueued_ms = max(now_ms, self.last_ms)
+        self.block.add(content, filter_value, producer, sequence)
+        self.last_ms = content.enqueued_ms
+        content.enqueued_ms = enqueued_ms   # others take the same content
+        self.next_offset += 1
+        if PyBytes_GET_SIZE(producer):
+            self.producers.note(producer, sequence, now_ms)
+        if self.block.content.size >= self.block_bytes:
+            self.seal()
+        return True
+
+    cdef int seal(self) except -1:
+        """Put the block that is being filled behind those that wait."""
+        cdef Block block = self.block
+        cdef Block fresh = self.spare
+        if fresh is None:
+            fresh = Block(self.next_offset)
+        else:
+            fresh.begin(self.next_offset)
+        self.spare = None
+        self.block = fresh
+        self.sealed.append(block)
+        self.sealed_bytes += block.content.size
+        return 0
+
+    def oldest(self) -> Block | None:
+        """The block that is to be written next, which stays here until it was; None when there is nothing."""
+        if not self.sealed:
+            if self.block.count == 0:
+                return None
+            self.seal()
+        return self.sealed[0]
+
+    def wrote(self) -> None:
+        """Forget the oldest block, and use its memory again."""
+        cdef Block block = self.sealed.pop(0)
+        self.sealed_bytes -= block.content.size
+        self.spare = block
+
+
+def block_at(bytes data not None, Py_ssize_t at):
+    """The header of a block whose segment is not known; None unless the whole of it is here and undamaged."""
+    if at < 0 or PyBytes_GET_SIZE(data) - at < BLOCK_HEADER_BYTES:
+        return None
+    return read_head(data, at, (<const BlockHeader*>(<const uint8_t*>PyBytes_AS_STRING(data) + at)).salt)
+
+
+cdef class BlockColumns:
+    """Takes blocks one after the other, and gives the columns of what was in them."""
+
+    cdef uint64_t first, end            # the offsets that are wanted
+    cdef bint wanted[TEXT_COUNT]
+    cdef list texts, ends               # a Buffer for each of TEXTS
+    cdef Buffer offsets, times, sequences, sizes
+    cdef readonly uint64_t rows
+    cdef readonly uint64_t size_bytes   # of all values
+
+    def __init__(self, uint64_t first, uint64_t end, wanted) -> None:
+        cdef Py_ssize_t i
+        self.first = first
+        self.end = end
+        for i in range(TEXT_COUNT):
+            self.wanted[i] = TEXTS[i] in wanted
+        self.clear()
+
+    cdef int clear(self) except -1:
+        cdef Buffer ends
+        self.rows = self.size_bytes = 0
+        self.offsets, self.times, self.sequences, self.sizes = Buffer(), Buffer(), Buffer(), Buffer()
+        self.texts = [Buffer() for _ in TEXTS]
+        self.ends = [Buffer() for _ in TEXTS]
+        for ends in self.ends:
+            (<int32_t*>ends.extend(4))[0] = 0
+        return 0
+
+    def add(self, bytes data not None, Py_ssize_t start, Py_ssize_t end, uint64_t first, uint32_t count) -> bool:
+        """Take a good block that lies here and begins with this offset; False when its records contradict themselves."""
+        cdef const uint8_t* at = <const uint8_t*>PyBytes_AS_STRING(data) + start + BLOCK_HEADER_BYTES
+        cdef const uint8_t* stop = <const uint8_t*>PyBytes_AS_STRING(data) + end
+        cdef const RecordHeader* header
+        cdef uint64_t fixed
+        cdef uint32_t index
+        if start < 0 or end > PyBytes_GET_SIZE(data) or end - start < BLOCK_HEADER_BYTES:
+            return False
+        for index in range(count if at != stop else 0):  # nothing is left of records that were lost
+            header = record_at(at, stop, &fixed)
+            if header == NULL:
+                return False
+            at += header.size
+            if self.first <= first + index < self.end:
+                self.record(header, first + index, header.size - fixed - header.header_len)
+        return at == stop
+
+    cdef int record(self, const RecordHeader* header, uint64_t offset, uint64_t body_len) except -1:
+        """Add one record, whose lengths are known to be good."""
+        cdef const uint8_t* part = <const uint8_t*>header + RECORD_HEADER_BYTES
+        cdef uint64_t[TEXT_COUNT] lengths
+        cdef Buffer text
+        cdef Py_ssize_t i
+        lengths[0] = header.route_len
+        lengths[1] = header.filter_len
+        lengths[2] = header.producer_len
+        lengths[3] = header.header_len
+        lengths[4] = body_len
+        (<int64_t*>self.offsets.extend(8))[0] = <int64_t>offset
+        (<int64_t*>self.times.extend(8))[0] = <int64_t>header.timestamp_ms
+        (<int64_t*>self.sequences.extend(8))[0] = <int64_t>header.sequence if header.producer_len else -1
+        (<int64_t*>self.sizes.extend(8))[0] = <int64_t>body_len
+        for i in range(TEXT_COUNT):
+            if self.wanted[i]:
+                text = <Buffer>self.texts[i]
+                text.append(part, lengths[i])
+                (<int32_t*>(<Buffer>self.ends[i]).extend(4))[0] = <int32_t>text.size
+                self.size_bytes += lengths[i]
+            part += lengths[i]
+        self.rows += 1
+        return 0
+
+    def take(self) -> dict[str, bytes]:
+        cdef dict taken = {
+            "seq": self.offsets.copied(), "enqueued_ms": self.times.copied(), "sequence": self.sequences.copied(),
+            "bytes": self.sizes.copied(),
+        }
+        for name, wanted, text, ends in zip(TEXTS, self.wanted, self.texts, self.ends):
+            if wanted:
+                taken[name], taken[f"{name}_ends"] = (<Buffer>text).copied(), (<Buffer>ends).copied()
+        self.clear()
+        return taken

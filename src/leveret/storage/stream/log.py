@@ -32,8 +32,7 @@ from leveret.storage.encryption import KeyRef, MasterKeys
 from leveret.storage.journal.commit import stop_process
 from leveret.storage.options import StreamOptions
 from leveret.storage.segments import HEADER_BYTES
-from leveret.storage.stream.appender import Appender
-from leveret.storage.stream.blocks import Block
+from leveret.storage.stream.blocks import Appender, Block
 from leveret.storage.stream.index import Index, IndexRows, Producers, index_name, read_index, write_index
 from leveret.storage.stream.reader import PartitionReader, SegmentFile, Start, offset_at
 from leveret.storage.stream.recovery import RecoveredStream, recover, salvage

@@ -1,8 +1,8 @@
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 from leveret.core.queue import Queue
-from leveret.core.streams import Author, Recorder, StreamCursor
+from leveret.core.streams import Author, Recorder
 from leveret.storage.stream.log import PartitionLog
 
 KEY: str
@@ -28,15 +28,6 @@ class StreamRecorder(Recorder):
     logs: list[PartitionLog]
     @property
     def behind(self) -> bool: ...
-    def figures(self) -> list[dict[str, int]]: ...
     def earliest(self, partition: int) -> int: ...
     def latest(self, partition: int) -> int: ...
     def at(self, partition: int, timestamp_ms: int) -> int: ...
-    def cursor(
-        self,
-        partition: int,
-        start: object,
-        now_ms: int,
-        wanted: Collection[bytes] | None = None,
-        match_unfiltered: bool = False,
-    ) -> StreamCursor: ...

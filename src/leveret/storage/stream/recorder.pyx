@@ -16,7 +16,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from leveret.core.message cimport BLOB
 from leveret.core.ports cimport Content, Record, message_of, parts_of
 from leveret.core.streams cimport Author, Recorder, StreamCursor
-from leveret.storage.stream.appender cimport Appender
+from leveret.storage.stream.blocks cimport Appender
 from leveret.storage.stream.blocks cimport BLOCK_HEADER_BYTES, RECORD_HEADER_BYTES, BlockHead, RecordHeader, record_at
 
 from leveret.core.consumer_arguments import OFFSET, PARTITION
