@@ -9,7 +9,7 @@ not as it was written is damage.
 import json
 import mmap
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +24,6 @@ from leveret.storage.journal.files.segments import SegmentHeader, parse_header, 
 from leveret.storage.segments import HEADER_BYTES
 
 REMEDY = "restore the file from a backup, or leave it out"
-_SEQ_AT = slice(16, 24)  # of the number of a frame in its header
 
 
 class QueueName(NamedTuple):
@@ -173,17 +172,6 @@ def open_segment(path: str) -> OpenSegment:
         raise NotFound(f"{path} has gone: the broker needs it no more; read again, or let it keep an archive") from None
 
 
-def opener(header: SegmentHeader, keys: MasterKeys) -> Callable[[bytes, bytes], bytes] | None:
-    """What decrypts the frames of a segment; None when they are plain."""
-    if header.key.is_plain:
-        return None
-
-    def open_batch(head: bytes, sealed: bytes) -> bytes:
-        return header.opened(keys, int.from_bytes(head[_SEQ_AT], "little"), sealed, head[8:])
-
-    return open_batch
-
-
 def learn_archived(names: ShardNames, *directories: str) -> None:
     """Take the names of queues that lie beside archived segments, where no definition has told more."""
     for place in places(*directories):
@@ -207,7 +195,7 @@ def slices(files: list[str], keys: MasterKeys, slice_bytes: int, live: str | Non
         segment = open_segment(path)
         survey = Survey(
             segment.data, path, HEADER_BYTES, len(segment.data), segment.header.salt,
-            open_batch=opener(segment.header, keys), may_be_torn=path == live,
+            open_batch=segment.header.opener(keys), may_be_torn=path == live,
         )  # fmt: skip
         while survey.piece(slice_bytes):
             yield Slice(path, survey.start, survey.offset, survey.first_ms, survey.last_ms), survey

@@ -2,7 +2,6 @@
 
 files/               the journal in files: a data directory with segments, their recovery and their verification
 postgres/            the journal in PostgreSQL: the tables of a shard, its owner epoch, and recovery from rows
-batch.pyx            batches: entries are appended to an open batch, which is sealed when it is to be written
 checkpoint.py        checkpoints: the whole state at one position of the log
 columns.pyx          walking through the commit batches of a segment, and their entries as columns, for the pipeline
 commit.py            group commit: whatever was appended while the last sync ran is the next commit batch

@@ -172,7 +172,7 @@ cdef class Survey(Walk):
         cdef const ReturnEntry* back = <const ReturnEntry*>entry
         cdef uint8_t kind = entry[0]
         cdef uint32_t i
-        if kind == PUBLISH or kind == PURGE:
+        if kind == PUBLISH or kind == PURGE or kind == DEDUP:
             self.see(record.queue, 0)
         elif kind == SETTLE or kind == DELIVER:
             self.see(run.queue, run.consumer)
@@ -184,7 +184,7 @@ cdef class Survey(Walk):
         elif kind == DEFINE:
             self.check_area(record.offset, record.size)
             self.definitions.append((record.detail, self.area[record.offset : record.offset + record.size]))
-        elif kind != TIMED and kind != DEDUP:
+        elif kind != TIMED:
             raise self.unknown(kind)
         self.position += ENTRY_BYTES
         return 0

@@ -19,12 +19,14 @@ import errno
 import os
 import sys
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 from leveret.core.errors import DiskFull, Fenced, JournalFailed
 from leveret.core.histogram import Histogram
+from leveret.storage.journal.files.segments import BatchSealer
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.records import CommitBatch
 
@@ -73,38 +75,54 @@ class Companion(Protocol):
         """It was done. Under the lock."""
 
 
-class CommitBatchWriter(Protocol):
+class CommitBatchWriter(ABC):
     """Where sealed batches go; one caller at a time."""
 
     may_sync: bool
     syncs_always: bool
-    syncs: int
-    sync_through: int
-    """Commit batches up to this one are to be synced whatever the mode."""
-    written: int
-    bytes_written: int
-    sync_us: Histogram
-    """How long it took to make commit batches durable."""
-    batch_entries: Histogram
-    """How much was in each of them."""
+
+    def __init__(self) -> None:
+        self._sealer = BatchSealer(0)
+        self.segment = 0
+        self.written = self.bytes_written = self.syncs = 0
+        self.sync_through = 0
+        """Commit batches up to this one are to be synced whatever the mode."""
+        self.sync_us = Histogram()
+        """How long it took to make commit batches durable."""
+        self.batch_entries = Histogram()
+        """How much was in each of them."""
 
     def resume(self, segment: int, salt: int, last_seq: int) -> None:
         """Go on behind the last commit batch; segment 0 means that the next commit batch begins a new one."""
+        self.segment, self._sealer, self.written = segment, BatchSealer(salt), last_seq
 
     def commit(self, batch: CommitBatch) -> None:
         """Write a commit batch and make it as durable as was asked for."""
+        self.append(batch)
+        if batch.entries:
+            self.batch_entries.observe(batch.entries)
 
+    @abstractmethod
     def append(self, batch: CommitBatch) -> None:
         """Write a commit batch."""
 
+    @abstractmethod
     def sync(self) -> None:
         """Make everything that was written durable."""
 
+    @abstractmethod
     def account(self, written_bytes: int) -> None:
         """Count what was written beside the log."""
 
     def give_up_spare(self) -> bool:
         """Free the room that was kept for a full disk; False when there is none."""
+        return False
+
+    def end_append(self, batch: CommitBatch) -> None:
+        """A commit batch is written."""
+        self.written = batch.seq
+        self._sealer.forget()
+        self.bytes_written += batch.plain_bytes
 
 
 class Commit:

@@ -17,6 +17,3 @@ class Replay:
     entries: int
     placed: dict[int, int]
     def batch(self, data: bytes | memoryview, start: int, head: BatchHead, segment: int, offset: int) -> None: ...
-
-class Mentions(JournaledState):
-    queues: set[int]

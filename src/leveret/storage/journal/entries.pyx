@@ -202,38 +202,3 @@ cdef class Replay:
             f"seg-{self.segment:020d}.log: the frame whose bodies begin at {self.area_offset} contradicts itself: "
             "restore the file from a backup"
         )
-
-
-cdef class Mentions(JournaledState):
-    """Collects the queues that a segment speaks of."""
-
-    cdef readonly set queues
-
-    def __cinit__(self):
-        self.queues = set()
-
-    cdef int replay_publish(
-        self, uint32_t queue, Entry* entry, uint64_t due_ms, uint64_t group, bint moved
-    ) except -1:
-        self.queues.add(queue)
-        return 0
-
-    cdef int replay_settle(self, uint32_t queue, uint64_t seq, uint32_t count) except -1:
-        self.queues.add(queue)
-        return 0
-
-    cdef int replay_deliver(self, uint32_t queue, uint64_t seq, uint32_t count, uint32_t deliveries) except -1:
-        self.queues.add(queue)
-        return 0
-
-    cdef int replay_return(self, uint32_t queue, uint64_t seq, uint32_t deliveries, uint64_t due_ms) except -1:
-        self.queues.add(queue)
-        return 0
-
-    def replay_purge(self, queue: int, before: int, keep: list[int]) -> None:
-        """A purge names one queue."""
-        self.queues.add(queue)
-
-    def replay_dedup(self, queue: int, digest: bytes, seq: int, at_ms: int, segment: int) -> None:
-        """A key belongs to one queue."""
-        self.queues.add(queue)

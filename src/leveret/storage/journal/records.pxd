@@ -1,6 +1,8 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from leveret.core.ports cimport Place
+
 cdef extern from "crc32c.h" nogil:
     void crc32c_prepare()
     uint32_t crc32c_by_table(uint32_t crc, const uint8_t* data, size_t size)
@@ -124,3 +126,15 @@ cdef class CommitBatch:
     cdef readonly uint32_t body_len
     cdef readonly uint32_t index_len
     cdef Buffer content             # room for the header, then bodies, then entries
+
+cdef class WrittenTail:
+    cdef list frames                # oldest first; those before `first` are gone
+    cdef Py_ssize_t first
+    cdef Py_ssize_t hit             # where the last record was found: the next one is mostly near
+    cdef readonly uint64_t bytes
+    cdef uint64_t bytes_max
+    cdef Buffer keep(self, CommitBatch batch)
+    cdef Buffer drop(self)
+    cdef const uint8_t* record(self, Place* place) noexcept
+    cdef bint holds(self, Py_ssize_t index, Place* place) noexcept
+    cdef int forget(self, uint32_t segment) except -1

@@ -28,7 +28,6 @@ from leveret.storage.disk import Disk, replace_file
 from leveret.storage.encryption import KeyRef
 from leveret.storage.journal.checkpoint import Checkpoint, Position
 from leveret.storage.journal.commit import Commit, CommitBatchWriter, Lock, ThreadedCommit
-from leveret.storage.journal.entries import Mentions
 from leveret.storage.journal.files.meta import Meta
 from leveret.storage.journal.files.recovery import RecoveredJournal
 from leveret.storage.journal.files.segments import segment_name
@@ -191,9 +190,9 @@ class Store(ABC):
         """Hand a segment over before it goes; an archive that fails keeps it, and says why."""
         if self.options.archive_dir is None:
             return True
-        mentions, archive = self._archivable(segment)
+        queues, archive = self._archivable(segment)
         with self.lock:
-            names = self.names(mentions.queues)
+            names = self.names(queues)
         try:
             archive(self.options.archive_dir, names)
         except OSError as error:
@@ -270,7 +269,7 @@ class Store(ABC):
         """Write a checkpoint durably; False when there is no room for it."""
 
     @abstractmethod
-    def _archivable(self, segment: int) -> tuple[Mentions, Archiver]:
+    def _archivable(self, segment: int) -> tuple[set[int], Archiver]:
         """The queues that a segment mentions, and what writes it to an archive."""
 
     @abstractmethod

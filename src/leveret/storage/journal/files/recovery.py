@@ -33,6 +33,7 @@ from leveret.storage.journal.checkpoint import (
     checkpoint_names,
     read_checkpoint,
 )
+from leveret.storage.journal.columns import Survey
 from leveret.storage.journal.entries import BatchHead, Replay, read_head
 from leveret.storage.journal.files.meta import META_NAME, meta_is_whole, read_meta
 from leveret.storage.journal.files.segments import (
@@ -262,20 +263,15 @@ def play_batch(
     replay.batch(plain, 0, head, header.segment, base + start)
 
 
-def play_segment(disk: Disk, segment: int, keys: MasterKeys, state: JournaledState) -> None:
-    """Replay one segment alone, up to its end or the first bad commit batch."""
-    play_bytes(disk.read_all(segment_name(segment)), segment, keys, state)
-
-
-def play_bytes(data: bytes, segment: int, keys: MasterKeys, state: JournaledState) -> None:
-    """Replay the bytes of one segment by themselves."""
-    header = parse_header(data, segment)
+def queues_in(data: bytes, segment: int, keys: MasterKeys) -> set[int]:
+    """The queues that a segment mentions, up to its end or the first bad commit batch."""
+    name, header = segment_name(segment), parse_header(data, segment)
     if header is None:
-        raise DamagedJournal(f"{segment_name(segment)} has a damaged header: {REMEDY}")
-    replay, offset = Replay(state, {}), HEADER_BYTES
-    while (head := read_head(data, offset, header.salt)) is not None:
-        play_batch(replay, data, offset, head, header, keys)
-        offset = head.end
+        raise DamagedJournal(f"{name} has a damaged header: {REMEDY}")
+    opener = header.opener(keys)
+    survey = Survey(data, name, HEADER_BYTES, len(data), header.salt, open_batch=opener, may_be_torn=True)
+    survey.piece(len(data))
+    return survey.queues
 
 
 def verify(disk: Disk) -> list[Damage]:

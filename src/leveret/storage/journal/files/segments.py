@@ -11,6 +11,7 @@ salt, which is random too, from the master key with that id (encryption.py).
 import struct
 from bisect import bisect_right
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import NamedTuple
 
 from leveret.core.errors import DamagedJournal, UnknownFormat
@@ -28,7 +29,7 @@ WINDOW_BYTES = 256 << 10
 
 _HEADER = struct.Struct("<4sHHIQI16s12s8xI")
 _LENGTHS = struct.Struct("<II")  # of the bodies and of the entries, in the header of a commit batch
-_LENGTHS_AT = 8
+_LENGTHS_AT, _SEQ_AT = 8, slice(16, 24)
 _MAGIC = b"LSEG"
 FRAME_MAGIC = b"LFRM"
 _VERSION, _DERIVED_VERSION = 1, 2
@@ -78,6 +79,12 @@ class SegmentHeader(NamedTuple):
     def opened(self, keys: MasterKeys, seq: int, sealed: Bytes, authentic: bytes) -> bytes:
         """The bodies and entries of an encrypted commit batch of the segment."""
         return self.cipher(keys).decrypt(batch_nonce(self.salt, seq), sealed, authentic)
+
+    def opener(self, keys: MasterKeys) -> Callable[[bytes, bytes], bytes] | None:
+        """What opens a commit batch of the segment by its header; None: they are not encrypted."""
+        if self.key.is_plain:
+            return None
+        return lambda head, sealed: self.opened(keys, int.from_bytes(head[_SEQ_AT], "little"), sealed, head[8:])
 
     def bodies(self, keys: MasterKeys, batch: bytes) -> bytes | None:
         """The bodies of a whole encrypted commit batch of the segment; None when it is damaged."""

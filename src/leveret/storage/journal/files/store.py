@@ -13,7 +13,6 @@ from functools import partial
 
 from leveret.clock import ticks_us
 from leveret.core.errors import DamagedJournal, JournalFailed
-from leveret.core.histogram import Histogram
 from leveret.core.ports import JournaledState
 from leveret.storage.disk import (
     NO_ROOM,
@@ -28,12 +27,10 @@ from leveret.storage.disk import (
 )
 from leveret.storage.encryption import KeyRef
 from leveret.storage.journal.checkpoint import Checkpoint, write_checkpoint
-from leveret.storage.journal.commit import Lock, stop_process
-from leveret.storage.journal.entries import Mentions
+from leveret.storage.journal.commit import CommitBatchWriter, Lock, stop_process
 from leveret.storage.journal.files.meta import META_NAME, Meta, new_meta, read_meta, write_meta
-from leveret.storage.journal.files.recovery import RecoveredJournal, Recovery, play_segment
+from leveret.storage.journal.files.recovery import RecoveredJournal, Recovery, queues_in
 from leveret.storage.journal.files.segments import (
-    BatchSealer,
     SegmentHeader,
     SegmentReader,
     read_header,
@@ -128,10 +125,9 @@ class FileStore(Store):
             return False
         return True
 
-    def _archivable(self, segment: int) -> tuple[Mentions, Archiver]:
-        mentions = Mentions()
-        play_segment(self.disk, segment, self.options.keys, mentions)
-        return mentions, partial(archive_segment, self.disk, segment)
+    def _archivable(self, segment: int) -> tuple[set[int], Archiver]:
+        data = self.disk.read_all(segment_name(segment))
+        return queues_in(data, segment, self.options.keys), partial(archive_segment, self.disk, segment)
 
     def _remove(self, segment: int) -> bool:
         try:
@@ -178,7 +174,7 @@ SPARE_NAME = "SPARE"
 SPACE_CHECK_BYTES = 16 << 20
 
 
-class SegmentWriter:
+class SegmentWriter(CommitBatchWriter):
     """The end of the log, in segment files: the file side of a commit, one caller at a time.
 
     A write that finds no room is cut back and tried once more after the SPARE file has been given up; from then on the
@@ -192,34 +188,25 @@ class SegmentWriter:
         self._journal = journal
         self._options = options
         self._clock = clock
+        super().__init__()
         self._fd = -1
-        self._sealer = BatchSealer(0)
         self._unchecked_bytes = 0
         self._space = threading.Lock()
         self._interrupted = False
         self._synced_ms = 0
         self.may_sync = options.sync != "never"
         self.syncs_always = options.sync == "always"
-        self.syncs = 0
-        self.sync_us = Histogram()
-        self.batch_entries = Histogram()
-        self.sync_through = 0
-        self.segment = 0
-        self.written = 0
         self.synced = 0
-        self.bytes_written = 0
 
     def resume(self, segment: int, salt: int, last_seq: int) -> None:
-        self.segment, self._sealer = segment, BatchSealer(salt)
-        self.written = self.synced = last_seq
+        super().resume(segment, salt, last_seq)
+        self.synced = last_seq
         if segment:
             self._fd = self._disk.open_append(segment_name(segment))
         self._synced_ms = self._clock()
 
     def commit(self, batch: CommitBatch) -> None:
-        self.append(batch)
-        if batch.entries:
-            self.batch_entries.observe(batch.entries)
+        super().commit(batch)
         if self._sync_is_due(batch):
             self.sync()
 
@@ -240,10 +227,8 @@ class SegmentWriter:
             if error.errno not in NO_ROOM or not self.give_up_spare():
                 raise
             self._write(batch)
-        self.written = batch.seq
+        self.end_append(batch)
         self._interrupted = False
-        self._sealer.forget()
-        self.bytes_written += batch.plain_bytes
         self.account(batch.plain_bytes)
 
     def account(self, written_bytes: int) -> None:

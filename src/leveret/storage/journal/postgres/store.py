@@ -21,15 +21,13 @@ from functools import partial
 
 from leveret.clock import US_PER_S, ticks_us
 from leveret.core.errors import Fenced, InvalidArgument, JournalError, JournalFailed, StoreUnreachable
-from leveret.core.histogram import Histogram
 from leveret.core.ports import JournaledState
 from leveret.storage.encryption import KeyRef
 from leveret.storage.journal.checkpoint import Checkpoint, packed_checkpoint
-from leveret.storage.journal.commit import Lock, stop_process
-from leveret.storage.journal.entries import Mentions
+from leveret.storage.journal.commit import CommitBatchWriter, Lock, stop_process
 from leveret.storage.journal.files.meta import Meta, new_meta, packed_meta, parse_meta
-from leveret.storage.journal.files.recovery import RecoveredJournal, play_bytes
-from leveret.storage.journal.files.segments import BatchSealer, SegmentHeader
+from leveret.storage.journal.files.recovery import RecoveredJournal, queues_in
+from leveret.storage.journal.files.segments import SegmentHeader
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.postgres.reader import Questions, TableReader, TableRecovery, asked
 from leveret.storage.journal.postgres.table import FIRST_START, Beside, SegmentRow, ShardRow, ShardTable, Unknown
@@ -218,11 +216,9 @@ class TableStore(Store):
             raise self.commit.fail(self._writer.fenced())
         return True
 
-    def _archivable(self, segment: int) -> tuple[Mentions, Archiver]:
+    def _archivable(self, segment: int) -> tuple[set[int], Archiver]:
         data = self._reader.whole(segment)
-        mentions = Mentions()
-        play_bytes(data, segment, self.options.keys, mentions)
-        return mentions, partial(archive_bytes, data, segment)
+        return queues_in(data, segment, self.options.keys), partial(archive_bytes, data, segment)
 
     def _remove(self, segment: int) -> bool:
         try:
@@ -252,7 +248,7 @@ RETRY_S_MAX = 1.0
 """Between two attempts: a database that comes back is found within a second."""
 
 
-class TableWriter:
+class TableWriter(CommitBatchWriter):
     """The end of a log in a table: the database side of a commit, one caller at a time.
 
         append ---- done --------------------------------------------------------> confirmed
@@ -279,33 +275,22 @@ class TableWriter:
         pause: Callable[[float], object] | None = None,
     ) -> None:
         """Write what a journal seals; `pause` waits between attempts."""
+        super().__init__()
         self._table = table
         self._journal = journal
         self._keys = options.keys
         self._gave_up = threading.Event()
         self._pause = pause or self._gave_up.wait
-        self._sealer = BatchSealer(0)
         self._beginning: SegmentHeader | None = None
         self._outcome_unknown = False
         self.trouble: str | None = None
         self.beside: Beside | None = None
-        self.syncs = self.sync_through = 0
-        self.segment = 0
-        self.written = 0
-        self.bytes_written = 0
-        self.sync_us = Histogram()
-        self.batch_entries = Histogram()
-
-    def resume(self, segment: int, salt: int, last_seq: int) -> None:
-        self.segment, self._sealer, self.written = segment, BatchSealer(salt), last_seq
 
     def commit(self, batch: CommitBatch) -> None:
         """Write a commit batch, which is durable then."""
         began_us = ticks_us()
-        self.append(batch)
+        super().commit(batch)
         self.sync_us.observe(ticks_us() - began_us)
-        if batch.entries:
-            self.batch_entries.observe(batch.entries)
 
     def append(self, batch: CommitBatch) -> None:
         """Write a commit batch, with as many attempts as it takes.
@@ -329,20 +314,14 @@ class TableWriter:
             self._journal.refuse_publishes(False)
         if self.beside is not None:
             self.beside.stored()
-        self.written = batch.seq
-        self._sealer.forget()
+        self.end_append(batch)
         self.syncs += 1
-        self.bytes_written += batch.plain_bytes
 
     def sync(self) -> None:
         """All that was written is durable."""
 
     def account(self, written_bytes: int) -> None:
         """There is no disk to look at."""
-
-    def give_up_spare(self) -> bool:
-        """Nothing is kept for a full disk: PostgreSQL refuses, and goes on when it has room."""
-        return False
 
     def give_up(self) -> None:
         """Make no further attempt at a commit batch that meets trouble; from any thread."""
