@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from leveret import open as open_broker
 from leveret.cli import actions, cluster, main, passwords
 from leveret.cli.output import as_table, cell
 from leveret.operations.perform import handled
@@ -146,6 +147,7 @@ def test_every_action_works_and_prints_json(leveret: Leveret, data: Path, capsys
         "groups reset clicks billing latest",
         "groups reset clicks billing 2026-01-31T12:00:00Z",
         "groups delete clicks billing",
+        "reservations list --vhost /",
         "streams delete clicks",
         "journal seal",
         "journal rotation-status",
@@ -169,8 +171,25 @@ def test_every_action_works_and_prints_json(leveret: Leveret, data: Path, capsys
         result = json.loads(capsys.readouterr().out)
         ids += [result["id"]] if isinstance(result, dict) and "id" in result else []
         tried.add(".".join(line.split()[:2]))
-    assert tried == actions.ACTIONS.keys() - OF_A_SERVER - OF_KEYS
+    assert tried == actions.ACTIONS.keys() - OF_A_SERVER - OF_KEYS - {"reservations.release"}
     assert listed(data, "users.list") == []
+
+
+def test_reservations_are_listed_and_released(leveret: Leveret, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with open_broker(data) as broker:
+        broker.queue("orders").send_many([b"1", b"2", b"3"])
+        with broker.runtime as core:
+            queue = core.topology.vhost("/").queues["orders"]
+            assert list(core.reservations.reserve(queue, "spark", 0, 2, 1000, user="ada")) == []
+    assert leveret("reservations list --queue orders --json") == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["name"], row["user"], row["messages"], row["lease_seconds"]) == ("spark", "ada", 2, None)
+    assert leveret("reservations release orders spark") == 0
+    assert "group 'spark' released; 2 messages of queue 'orders' wait again" in capsys.readouterr().out
+    assert listed(data, "reservations.list") == []
+    assert leveret("reservations release orders spark") == 1
+    with open_broker(data) as broker:
+        assert broker.queue("orders").stats().ready == 3
 
 
 KINDS = ("parameters", "global-parameters")

@@ -118,7 +118,7 @@ def context(source: str, sink: str, batches: int, **options: str) -> Iterator[Si
             place = client.stream("in", declare=False) if source == "stream" else client.queue("in")
             for first in range(0, rows, BATCH_ROWS):
                 place.send_many(bodies(rows)[first : first + BATCH_ROWS])
-        read = {"url": server.http_url, source: "in", "maxRecordsPerTrigger": str(BATCH_ROWS), "lease": "300s"}
+        read = {"url": server.http_url, source: "in", "maxRecordsPerTrigger": str(BATCH_ROWS)}
         if source == "stream":
             read["startingOffsets"] = "earliest"
         # A stream is written to by its name, as a queue is.

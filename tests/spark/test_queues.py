@@ -10,7 +10,7 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, InputPartition, IsNotNu
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 import leveret
-from leveret.core.errors import InvalidArgument, InvalidReceipt, NotFound, PreconditionFailed, Unreachable
+from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed, Unreachable
 from leveret.spark import queues
 from leveret.spark.queues import PushdownBrowseReader, ReservationReader
 from leveret.spark.server import Origin, SparkServer
@@ -159,7 +159,8 @@ def test_a_small_batch_waits_for_more(world: RestWorld, query: Make) -> None:
     assert values(reader, reader.partitions(start, reader.latestOffset(start, ReadMaxRows(99)))) == "0123456789xy"
     impatient = query(minrecordspertrigger="12", maxtriggerdelay="0s", group="other")
     world.broker.queue("orders").send(b"z")
-    assert impatient.latestOffset({"reservation": 0}, ReadMaxRows(99)) == {"reservation": 1}
+    end = impatient.latestOffset({"reservation": 0}, ReadMaxRows(99))
+    assert values(impatient, impatient.partitions({"reservation": 0}, end)) == "z"
 
 
 def test_bytes_bound_a_batch(query: Make) -> None:
@@ -168,24 +169,49 @@ def test_bytes_bound_a_batch(query: Make) -> None:
     assert values(reader, reader.partitions({"reservation": 0}, end)) == "0"
 
 
-def test_a_lease_that_ended_fails_the_batch_and_loses_nothing(
-    world: RestWorld, query: Make, clock: leveret.ManualClock
+@pytest.mark.parametrize("lease", [None, "60s"])
+def test_a_query_that_stops_for_long_goes_on_as_if_it_had_not(
+    world: RestWorld, query: Make, clock: leveret.ManualClock, lease: str | None
+) -> None:
+    """Batch 0 is written, batch 1 is not, and neither is read twice: with a lease that has ended, either."""
+    options = {"maxrecordspertrigger": "4"} | ({} if lease is None else {"lease": lease})
+    first = query(**options)
+    start = first.initialOffset()
+    one = first.latestOffset(start, ReadMaxRows(4))
+    first.stop()
+    for _ in range(2):
+        clock.advance(100 * MINUTE_S)
+        again = query(**options)
+        assert values(again, again.partitions(start, one)) == "0123"  # the query stopped before it noted batch 0
+        again.stop()
+    clock.advance(100 * MINUTE_S)
+    third = query(**options)
+    two = third.latestOffset(one, ReadMaxRows(4))
+    assert values(third, third.partitions(one, two)) == "4567"
+    assert world.broker.queue("orders").stats().acked == 4
+    assert world.broker.queue("orders").stats().ready == 2
+
+
+def test_a_reservation_that_an_operator_released_fails_the_batch_and_loses_nothing(
+    world: RestWorld, query: Make
 ) -> None:
     reader = query()
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadMaxRows(9))
     parts = reader.partitions(start, end)
-    clock.advance(MINUTE_S)
-    with pytest.raises(InvalidReceipt, match="not renewed in time"):
+    assert world.call("DELETE /queues/orders/reservations/spark").status == 204
+    with pytest.raises(NotFound, match="reserve first"):
         rows(reader, parts)
-    with pytest.raises(InvalidReceipt, match=r"went back to queue 'orders'.*failOnDataLoss"):
+    with pytest.raises(NotFound, match=r"an operator released it.*failOnDataLoss"):
         reader.partitions(start, end)
+    with pytest.raises(PreconditionFailed, match="an operator released"):
+        reader.latestOffset(end, ReadMaxRows(99))
     assert world.broker.queue("orders").stats().ready == 10
     lenient = query(failondataloss="false")
     assert lenient.partitions(start, end) == []
     assert rows(lenient, parts) == []
-    after = lenient.latestOffset(end, ReadMaxRows(99))
-    assert values(lenient, lenient.partitions(end, after)) == "0123456789"
+    after = lenient.latestOffset({"reservation": 7}, ReadMaxRows(99))
+    assert values(lenient, lenient.partitions({"reservation": 7}, after)) == "0123456789"
 
 
 def test_the_process_of_the_driver_keeps_a_reservation(
@@ -212,7 +238,7 @@ def test_somebody_else_in_the_same_group_is_noticed(query: Make) -> None:
     with pytest.raises(PreconditionFailed, match="choose another group"):
         other.latestOffset(end, ReadMaxRows(3))
     lenient = query(failondataloss="false")
-    assert lenient.latestOffset(end, ReadMaxRows(3)) == {"reservation": 3}
+    assert lenient.latestOffset(end, ReadMaxRows(3)) == {"reservation": end["reservation"] + 2}
 
 
 def test_a_large_body_is_fetched(tmp_path: Any) -> None:

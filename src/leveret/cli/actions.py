@@ -81,6 +81,8 @@ ACTIONS: dict[str, Action] = {
     "groups.create": Action(done="group {name!r} of stream {stream!r} is there"),
     "groups.reset": Action(done="group {name!r} of stream {stream!r} reset; it is {lag} records behind"),
     "groups.delete": Action(done="group {name!r} of stream {stream!r} deleted"),
+    "reservations.list": Action(("vhost", "queue", "name", "user", "messages", "idle_seconds", "lease_seconds")),
+    "reservations.release": Action(done="group {name!r} released; {messages} messages of queue {queue!r} wait again"),
     "alerts.firing": Action(
         ("severity", "state", "rule", "vhost", "queue", "value", "limit", "unit", "since", "silence")
     ),
@@ -110,6 +112,7 @@ EXAMPLES = {
     "policies": ("""leveret policies set short '^log' '{"max-length": 1000}' --apply-to queues""",),
     "streams": ("leveret streams create events --partitions 4 --max-age 7D", "leveret streams list"),
     "groups": ("leveret groups create events readers", "leveret groups lag events readers"),
+    "reservations": ("leveret reservations list", "leveret reservations list --queue orders --json"),
     "alerts": (
         "leveret alerts firing",
         "leveret alerts set queue_depth --limit 50000 --for-s 300",
@@ -127,6 +130,7 @@ NOUNS = {
     "policies": "manage settings of queues and exchanges by name",
     "streams": "manage streams",
     "groups": "manage consumer groups of streams",
+    "reservations": "show and release messages of queues that Spark has reserved",
     "alerts": "show and silence alerts, manage rules and who is told",
     "journal": "manage the journal",
 }

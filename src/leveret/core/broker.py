@@ -336,8 +336,16 @@ class Broker:
         self.dead_letters.find_held(self.queues)
 
     def _delete_unused(self, queue: Queue) -> None:
-        """Delete a queue that expired or whose last consumer left; a copy of definitions does not see consumers."""
-        if not (self.log.is_copy or self.leaving):
+        """Delete a queue that expired or whose last consumer left; a copy of definitions does not see consumers.
+
+        One of which messages are reserved does not expire.
+        """
+        if self.log.is_copy or self.leaving:
+            return
+        if not queue.auto_delete and any(group.current is not None for group in self.reservations.of(queue)):
+            queue.use()
+            queue.apply(queue.policy)  # which sets the time of the next look
+        else:
             self.delete_queue(queue)
 
     # -- what goes along with the verbs

@@ -16,7 +16,18 @@ oversight.
 """
 
 from leveret.core.errors import AccessRefused
-from leveret.operations import alerts, credentials, definitions, journal, policies, server, streams, users, vhosts
+from leveret.operations import (
+    alerts,
+    credentials,
+    definitions,
+    journal,
+    policies,
+    reservations,
+    server,
+    streams,
+    users,
+    vhosts,
+)
 from leveret.operations.operation import (
     ADMINISTERED,
     MANAGED,
@@ -131,7 +142,7 @@ TOPOLOGY = (
     *looks("shard", MANAGED_VHOST, ("queues.look",)),
     *changes("catalog", ADMINISTERED, ("queues.act",)),
 )
-RESOURCES = (server, users, credentials, vhosts, policies, streams, alerts, definitions, journal)
+RESOURCES = (server, users, credentials, vhosts, policies, streams, reservations, alerts, definitions, journal)
 """What administrators do, by resource."""
 
 OPERATIONS: dict[str, Operation] = {

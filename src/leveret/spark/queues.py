@@ -2,7 +2,8 @@
 
 The offset of a streaming query is the number of a reservation (core/reservations.py). Spark asks for the next offset
 with the one that it is done with, which acknowledges what came before; whatever it repeats until then (tasks, batches,
-the whole query after a restart) reads the same messages. A thread of the driver's process keeps the reservation.
+the whole query after a restart) reads the same messages. No clock ends a reservation, unless the option `lease` names
+one: then a thread of the driver's process renews it.
 """
 
 import threading
@@ -23,11 +24,11 @@ from pyspark.sql.datasource import (
     LessThan,
     LessThanOrEqual,
 )
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from leveret.core.errors import InvalidReceipt, LeveretError, NotFound, PreconditionFailed
+from leveret.core.errors import LeveretError, NotFound, PreconditionFailed
 from leveret.core.page import PageColumns, read_page
-from leveret.core.reservations import LEASE_MS, LEASE_MS_MIN, MESSAGES_MAX, SHARES_MAX
+from leveret.core.reservations import LEASE_MS_MIN, MESSAGES_MAX, SHARES_MAX
 from leveret.spark.columns import Table, chosen
 from leveret.spark.options import Options, flag, required, seconds, whole
 from leveret.spark.records import QUEUE, VHOST, queue_batch
@@ -36,6 +37,8 @@ from leveret.spark.server import Origin, SparkServer, path_of
 from leveret.spark.spans import OffsetSpan, split
 
 GROUP = "spark"
+BATCH_ROWS = 100_000
+"""What a batch takes unless the query says more."""
 TASKS = 2
 RENEWALS = 3
 """How often a reservation is renewed within its lease."""
@@ -154,7 +157,7 @@ class QueueAdmission:
     """How much of a queue one batch takes, and how it is spread over tasks."""
 
     group: str
-    lease_s: float
+    lease_s: float | None
     records_max: int
     bytes_max: int | None
     records_min: int
@@ -169,8 +172,8 @@ class QueueAdmission:
         """What options say."""
         return cls(
             options.get("group", GROUP),
-            max(seconds(options, "lease", LEASE_MS / 1000), LEASE_MS_MIN / 1000),
-            min(whole(options, "maxRecordsPerTrigger") or MESSAGES_MAX, MESSAGES_MAX),
+            max(seconds(options, "lease", 0), LEASE_MS_MIN / 1000) if "lease" in options else None,
+            min(whole(options, "maxRecordsPerTrigger") or BATCH_ROWS, MESSAGES_MAX),
             whole(options, "maxBytesPerTrigger"),
             whole(options, "minRecordsPerTrigger") or 0,
             seconds(options, "maxTriggerDelay", 15 * 60),
@@ -221,9 +224,8 @@ class ReservationReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _reserve(self, start: int, count: int) -> dict[str, int]:
         """Be done with what comes before `start`, and reserve so many messages after it."""
         admission = self.admission
-        body = {"start": start, "max_messages": count, "lease_seconds": admission.lease_s}
-        if admission.bytes_max is not None:
-            body["max_bytes"] = admission.bytes_max
+        told = {"max_bytes": admission.bytes_max, "lease_seconds": admission.lease_s}
+        body = {"start": start, "max_messages": count, **{key: value for key, value in told.items() if value}}
         found: dict[str, int] = self.source.server.ask("POST", self._path, body).json()
         return found
 
@@ -237,7 +239,7 @@ class ReservationReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         """Reserve the next messages: Spark is done with everything before `start`."""
-        count = MESSAGES_MAX if isinstance(limit, ReadAllAvailable) else self.admission.records_max
+        count = self.admission.records_max
         if self._left is not None:
             count = min(count, self._left)
         try:
@@ -286,10 +288,10 @@ class ReservationReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         told = self._told()
         if told["end"] != end["reservation"] or told["start"] == told["end"]:
             if self.admission.fail_on_data_loss:
-                raise InvalidReceipt(
-                    f"reservation {end['reservation']} of group '{self.admission.group}' is not there any more: its "
-                    f"messages went back to queue '{self.source.queue}'. Set the option failOnDataLoss to false to go "
-                    "on with what is there, or give a longer lease"
+                raise NotFound(
+                    f"group '{self.admission.group}' of queue '{self.source.queue}' has no reservation "
+                    f"{end['reservation']}: an operator released it, and its messages are in the queue again. Set the "
+                    "option failOnDataLoss to false to go on with what is there"
                 )
             return []
         self._keep()
@@ -311,7 +313,7 @@ class ReservationReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             where |= {"share": partition.share, "shares": partition.shares}
         try:
             yield from self.source.pages(path, str(partition.first), "at", **where)
-        except (InvalidReceipt, NotFound):
+        except NotFound:
             if self.admission.fail_on_data_loss:
                 raise
 
@@ -324,8 +326,8 @@ class ReservationReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._keeper.stop()
 
     def _keep(self) -> None:
-        """Keep what is reserved, for as long as this process lives."""
-        if self._keeper is None:
+        """Renew the lease of what is reserved, for as long as this process lives."""
+        if self._keeper is None and self.admission.lease_s is not None:
             self._keeper = Keeper(self.source.server, self._path, self.admission.lease_s)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
+from leveret.spark.server import Origin
 from tests.protocols.console.browser import Console, cell, keep
 from tests.protocols.management.scene import Api
 
@@ -90,6 +91,18 @@ def test_consumers_and_holders_of_leases(console: Console) -> None:
         expect(leases.locator("tbody tr").first).to_contain_text("packer")
         assert cell(page, "packer", "State") == "active"
         keep(page, "queue-clients")
+
+
+def test_a_reservation_is_shown_and_released(console: Console, api: Api, queue: str) -> None:
+    origin = Origin(f"http://guest:guest@127.0.0.1:{api.port}")
+    origin.server.ask("POST", f"/queues/{queue}/reservations/spark", {"max_messages": 2})
+    origin.server.close()
+    with console.open(f"/queues/%2F/{queue}?tab=clients") as page:
+        assert cell(page, "spark", "Messages") == "2"
+        keep(page, "queue-reservations")
+        press(page, "Release")
+        page.get_by_role("dialog").get_by_role("button", name="Release").click()
+        expect(page.get_by_role("region", name="Reservations").last).to_contain_text("No query has reserved messages.")
 
 
 def test_binding_and_unbinding(console: Console, api: Api, queue: str) -> None:

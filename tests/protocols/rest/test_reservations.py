@@ -18,6 +18,12 @@ def page(world: RestWorld, line: str) -> PageColumns:
     return read_page(world.ok(f"GET {line}"), "the server")
 
 
+def number(world: RestWorld) -> int:
+    """What the group has reserved."""
+    end: int = world.ok(f"GET {GROUP}")["end"]
+    return end
+
+
 def bodies(found: PageColumns) -> list[bytes]:
     ends = memoryview(found.columns["body_ends"]).cast("i")
     return [found.columns["body"][ends[row] : ends[row + 1]] for row in range(found.rows)]
@@ -31,21 +37,21 @@ def test_a_reservation_is_read_again_and_acknowledged_by_moving_on(world: RestWo
     send(world, *range(10))
     assert world.ok(f"GET {GROUP}") == {"start": 0, "end": 0, "messages": 0, "bytes": 0, "waiting": 10}
     first = world.ok(f"POST {GROUP}", {"start": 0, "max_messages": 4})
-    assert (first["end"], first["messages"], first["waiting"]) == (1, 4, 6)
+    assert (first["start"], first["messages"], first["waiting"]) == (0, 4, 6)
     assert world.ok(f"POST {GROUP}", {"start": 0}) == first
     assert world.ok(f"GET {GROUP}") == first
     for _ in range(2):
-        assert bodies(page(world, f"{GROUP}/messages?reservation=1")) == [b"0", b"1", b"2", b"3"]
-    assert bodies(page(world, f"{GROUP}/messages?reservation=1&at=1&end=3")) == [b"1", b"2"]
-    assert bodies(page(world, f"{GROUP}/messages?reservation=1&at=3&end=1")) == []
-    assert world.ok(f"POST {GROUP}", {"start": 1})["end"] == 2
+        assert bodies(page(world, f"{GROUP}/messages?reservation={number(world)}")) == [b"0", b"1", b"2", b"3"]
+    assert bodies(page(world, f"{GROUP}/messages?reservation={number(world)}&at=1&end=3")) == [b"1", b"2"]
+    assert bodies(page(world, f"{GROUP}/messages?reservation={number(world)}&at=3&end=1")) == []
+    assert world.ok(f"POST {GROUP}", {"start": first["end"]})["end"] == first["end"] + 1
     assert world.broker.queue("orders").stats().acked == 4
 
 
 def test_a_page_tells_all_about_a_message(world: RestWorld, orders: leveret.Queue) -> None:
     world.broker.queue("urgent", max_priority=9).send(b"body", priority=7, ttl=60, headers={"a": 1})
-    world.ok("POST /queues/urgent/reservations/spark")
-    found = page(world, "/queues/urgent/reservations/spark/messages?reservation=1")
+    told = world.ok("POST /queues/urgent/reservations/spark")
+    found = page(world, f"/queues/urgent/reservations/spark/messages?reservation={told['end']}")
     now_ms = world.broker.runtime.core.now_ms
     numbers = {
         name: memoryview(found.columns[name]).cast("q")[0] for name in ("seq", "enqueued_ms", "expiry_ms", "bytes")
@@ -59,9 +65,9 @@ def test_pages_follow_each_other(world: RestWorld, orders: leveret.Queue, monkey
     monkeypatch.setattr(reservations, "PAGE_BYTES", 500)
     monkeypatch.setattr(reservations, "STEP", 3)
     send(world, *range(40))
-    for line in "/queues/orders/pages?after=", f"{GROUP}/messages?reservation=1&at=":
+    for line in "/queues/orders/pages?after=", f"{GROUP}/messages?reservation={number(world)}&at=":
         if "reservation=" in line:
-            world.ok(f"POST {GROUP}", {"start": 0})
+            line = line.replace("reservation=0", f"reservation={world.ok(f'POST {GROUP}', {'start': 0})['end']}")
         found, pages, at = [], 0, "" if "pages" in line else "0"
         while True:
             answer = page(world, line + at)
@@ -89,22 +95,30 @@ def test_a_lease_is_renewed_or_ends(world: RestWorld, orders: leveret.Queue, clo
     clock.advance(9)
     world.ok(f"PATCH {GROUP}", {"lease_seconds": 10})
     clock.advance(9)
-    assert bodies(page(world, f"{GROUP}/messages?reservation=1")) == [b"1"]
+    assert len(orders) == 0
     clock.advance(1)
-    refused = world.call(f"GET {GROUP}/messages?reservation=1")
-    assert (refused.status, refused.json["title"]) == (409, "Invalid receipt")
-    assert world.call(f"PATCH {GROUP}", {}).status == 409
     assert len(orders) == 1
+    assert bodies(page(world, f"{GROUP}/messages?reservation={number(world)}")) == [b"1"]
+    world.ok(f"PATCH {GROUP}", {})
+    clock.advance(86_400)
+    assert len(orders) == 0
+    (row,) = world.ok("GET /queues/orders/reservations")["groups"]
+    assert (row["messages"], row["lease_seconds"], row["idle_seconds"]) == (1, None, 86_400)
+    old = number(world)
+    assert world.call(f"DELETE {GROUP}").status == 204
+    refused = world.call(f"POST {GROUP}", {"start": old})
+    assert (refused.status, len(orders)) == (409, 1)
+    assert "an operator released the reservation" in refused.json["detail"]
 
 
 def test_what_makes_no_sense_is_refused(world: RestWorld, orders: leveret.Queue) -> None:
     send(world, 1)
-    assert world.call(f"GET {GROUP}/messages?reservation=1").status == 404
+    assert world.call(f"GET {GROUP}/messages?reservation={number(world)}").status == 404
     assert world.call(f"GET {GROUP}/messages").status == 400
     assert world.call(f"PATCH {GROUP}", {}).status == 404
     assert world.call(f"DELETE {GROUP}").status == 404
     assert world.call(f"POST {GROUP}", {"start": 5}).status == 409
-    assert world.call(f"POST {GROUP}", {"max_messages": 100_001}).status == 400
+    assert world.call(f"POST {GROUP}", {"max_messages": 1_000_001}).status == 400
     assert world.call(f"POST {GROUP}", {"lease_seconds": 0.1}).status == 400
     world.ok(f"POST {GROUP}", {"start": 0})
     assert world.call(f"DELETE {GROUP}").status == 204
@@ -140,7 +154,7 @@ def test_reservations_need_read_permission_each_time(world: RestWorld, orders: l
         (f"POST {GROUP}", {"start": 1}),
         (f"PATCH {GROUP}", {}),
         (f"GET {GROUP}", None),
-        (f"GET {GROUP}/messages?reservation=1", None),
+        (f"GET {GROUP}/messages?reservation={number(world)}", None),
         (f"DELETE {GROUP}", None),
         ("GET /queues/orders/reservations", None),
     ]
@@ -159,5 +173,5 @@ def test_a_page_that_was_changed_on_its_way_is_refused(world: RestWorld, orders:
 def test_a_share_that_is_none_is_refused(world: RestWorld) -> None:
     world.broker.queue("orders").send(b"1")
     world.ok(f"POST {GROUP}", {"start": 0})
-    assert world.call(f"GET {GROUP}/messages?reservation=1&share=2&shares=2").status == 400
-    assert world.call(f"GET {GROUP}/messages?reservation=1&shares=1001").status == 400
+    assert world.call(f"GET {GROUP}/messages?reservation={number(world)}&share=2&shares=2").status == 400
+    assert world.call(f"GET {GROUP}/messages?reservation={number(world)}&shares=1001").status == 400

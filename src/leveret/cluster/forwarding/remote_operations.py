@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from leveret.protocols.http.router import Answer
 
 EDGE = "verbs"
+PLACE = ("vhost", "stream", "queue", "name")
 NO_PEER = HttpPeer("", 0)
 
 Arguments = dict[str, Any]
@@ -53,8 +54,8 @@ class RemoteCall(NamedTuple):
 
     @property
     def stream(self) -> tuple[str, str]:
-        """The virtual host and the name of the stream in question."""
-        named = self.arguments.get("stream", self.arguments.get("name"))
+        """The virtual host and the name of the stream or queue in question."""
+        named = next(self.arguments[each] for each in ("queue", "stream", "name") if each in self.arguments)
         return str(self.arguments.get("vhost", VHOST)), str(named)
 
     def request(self, name: str, arguments: Arguments) -> Request:
@@ -111,9 +112,9 @@ async def _described(remote: RemoteCall, answer: Answer) -> Answer:
 
 
 def _listed(remote: RemoteCall, parts: Parts) -> Response:
-    """The rows of all shards, by virtual host, stream and name."""
+    """The rows of all shards, by virtual host, stream or queue, and name."""
     rows = [row for rows in parts.values.values() for row in rows]
-    return json_response(sorted(rows, key=lambda row: (row["vhost"], row.get("stream", ""), row["name"])))
+    return json_response(sorted(rows, key=lambda row: [row.get(each, "") for each in PLACE]))
 
 
 def _gathered(key: Callable[[Arguments], Any], limit: int | None = None) -> InCluster:
@@ -151,7 +152,7 @@ ROTATIONS = InCluster(scatter=_to_all_shards, merge=_rotations)
 IN_CLUSTER = {
     "streams.create": InCluster(finish=_described),
     "streams.delete": InCluster(after=_forgotten),
-    **dict.fromkeys(("streams.list", "groups.list"), InCluster(merge=_listed)),
+    **dict.fromkeys(("streams.list", "groups.list", "reservations.list"), InCluster(merge=_listed)),
     "journal.seal": InCluster(scatter=_to_all_shards, merge=_sealed),
     **dict.fromkeys(("journal.rotate-key", "journal.rotation-status"), ROTATIONS),
     "alerts.firing": _gathered(lambda row: (row["state"], row["since_ms"])),  # firing before pending

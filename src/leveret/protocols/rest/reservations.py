@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from leveret.clock import give_turn
 from leveret.core import browse
 from leveret.core.broker import Broker as Core
 from leveret.core.errors import InvalidArgument
@@ -14,7 +15,6 @@ from leveret.core.page import MEDIA_TYPE, Page
 from leveret.core.publish import group_of
 from leveret.core.reservations import (
     BYTES_MAX,
-    LEASE_MS,
     LEASE_MS_MAX,
     LEASE_MS_MIN,
     MESSAGES_MAX,
@@ -23,6 +23,7 @@ from leveret.core.reservations import (
     ReaderGroup,
     Reserved,
 )
+from leveret.operations.reservations import described
 from leveret.protocols.http.fields import Number, PatternText, RecordField, Whole
 from leveret.protocols.http.response import Response, json_response
 from leveret.protocols.rest.messages import CONDITIONS
@@ -30,6 +31,7 @@ from leveret.protocols.rest.operation import DONE, Answer, RestCall, RestOperati
 from leveret.runtime.message import Peeked, look
 from leveret.runtime.queue import RuntimeQueue
 from leveret.runtime.redrive import filter_of
+from leveret.runtime.verbs import Durable
 
 if TYPE_CHECKING:
     from leveret.core.browse import Cursor
@@ -61,6 +63,7 @@ _GROUPS = {
                     "name": {"type": "string"},
                     "user": {"type": "string", "description": "The user that made the group; its limit counts it."},
                     "idle_seconds": {"type": "number", "description": "Since the last request, or the last restart."},
+                    "lease_seconds": {"type": ["number", "null"], "description": "null: it ends by no clock."},
                     **{name: _RESERVED["properties"][name] for name in ("start", "end", "messages", "bytes")},
                 },
             },
@@ -78,16 +81,18 @@ _NEXT = PatternText(
     chars_min=0,
 )
 _LEASE = Number(
-    "Seconds after which the messages go back unless it is renewed.", LEASE_MS_MIN / 1e3, LEASE_MS_MAX / 1e3
+    "Seconds after which other clients may have the messages unless it is renewed; default: it lasts until the group "
+    "moves on or is deleted.",
+    LEASE_MS_MIN / 1e3,
+    LEASE_MS_MAX / 1e3,
 )
 OPERATIONS: list[RestOperation] = []
 route = routes(OPERATIONS)
 
 
 def _lease_ms(call: RestCall) -> int:
-    """How long a reservation lasts."""
-    seconds: float | None = call.body.get("lease_seconds")
-    return LEASE_MS if seconds is None else round(seconds * 1000)
+    """How long a reservation lasts without news; 0: until the group moves on."""
+    return round(1000 * (call.body.get("lease_seconds") or 0))
 
 
 def _described(reserved: Reserved, queue: RuntimeQueue) -> Response:
@@ -115,11 +120,18 @@ def reserve(call: RestCall) -> Any:
     count, size = body.get("max_messages", MESSAGES_MAX), body.get("max_bytes", BYTES_MAX)
     name, start = call.request.parameters["group"], body.get("start")
 
-    def action(core: Core) -> Response:
-        found = core.reservations.reserve(queue.core, name, start, count, size, _lease_ms(call), call.owner)
-        return _described(found, queue)
+    def verb() -> Durable[Response]:
+        with queue.runtime as core:
+            turns = core.reservations.reserve(queue.core, name, start, count, size, _lease_ms(call), call.owner)
+        while True:
+            with queue.runtime:
+                try:
+                    next(turns)
+                except StopIteration as end:
+                    return queue.runtime.commit(), _described(end.value, queue)
+            give_turn()
 
-    return call.async_broker.change(action)
+    return call.async_broker.durably(verb)
 
 
 @route("GET /queues/{queue}/reservations", "queue.reserve", {200: ("Groups by name.", _GROUPS)})
@@ -127,15 +139,7 @@ def list_groups(call: RestCall) -> Any:
     """List the groups that read a queue by reservations."""
     queue = call.queue
     with queue.runtime as core:
-        groups = [
-            {
-                "name": group.name,
-                "user": group.user,
-                "idle_seconds": (core.now_ms - group.used_ms) / 1000,
-                **group.reserved._asdict(),
-            }
-            for group in core.reservations.of(queue.core)
-        ]
+        groups = [described(group, core.now_ms) for group in core.reservations.of(queue.core)]
     return json_response({"groups": sorted(groups, key=lambda row: row["name"])})
 
 
