@@ -2,9 +2,9 @@
 
 from bench.measure import report, timed
 from leveret.core.properties import Properties, content
-from leveret.protocols.amqp.codec import decode, encode
-from leveret.protocols.amqp.frames import FrameReader, FrameWriter
-from leveret.protocols.amqp.methods import BasicPublish
+from leveret.wire.codec import decode, encode
+from leveret.wire.frames import FrameReader, FrameWriter
+from leveret.wire.methods import BasicPublish
 
 FRAME_MAX = 131_072
 BODY_BYTES = 100

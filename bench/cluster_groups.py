@@ -20,7 +20,7 @@ from bench.cluster_http import pids
 from bench.measure import cpu_seconds, cpu_seconds_of_ended, progress, report
 from leveret.cluster.coordination.placement import Placements, assignment
 from leveret.config import ServerOptions
-from leveret.protocols.amqp import methods as m
+from leveret.wire import methods as m
 from tests.cluster.coordination.etcd_process import EtcdProcess
 from tests.cluster.processes import Nodes
 from tests.postgres_server import PostgresServer

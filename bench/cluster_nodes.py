@@ -19,7 +19,7 @@ from bench.measure import progress, report
 from leveret.cluster.coordination.placement import SHARDS, Placements, assignment
 from leveret.config import ServerOptions
 from leveret.core.properties import Properties
-from leveret.protocols.amqp import methods as m
+from leveret.wire import methods as m
 from tests.cluster.coordination.etcd_process import EtcdProcess
 from tests.cluster.processes import Nodes
 from tests.postgres_server import PostgresServer

@@ -20,6 +20,8 @@ ARROWS: dict[str, set[str]] = {
     "config": set(),
     "http_client": {"core"},
     "version": set(),
+    # The server and the client speak it, and so do the links of a cluster that carry AMQP.
+    "wire": {"core"},
     "storage": {"core"} | SHARED,
     # Alerts look at queues under the lock of the runtime, and call no address of this machine: to be passed in.
     "observability": {"core", "security", "runtime"} | SHARED,
@@ -27,14 +29,14 @@ ARROWS: dict[str, set[str]] = {
     "runtime": {"core", "storage", "observability", "security"} | SHARED,
     "operations": {"core", "storage", "observability", "security", "runtime"} | SHARED,
     "embedded": {"core", "storage", "observability", "runtime"} | SHARED,
-    "client": {"core", "observability", "runtime", "embedded"} | SHARED,
+    "client": {"core", "observability", "runtime", "embedded", "wire"} | SHARED,
     "ingest": {"core", "storage", "observability", "runtime"} | SHARED,
-    "protocols": {"core", "observability", "security", "runtime", "operations", "ingest"} | SHARED,
+    "protocols": {"core", "observability", "security", "runtime", "operations", "ingest", "wire"} | SHARED,
     "cluster": {"core", "storage", "observability", "security", "runtime", "operations", "embedded"}
-    | {"ingest", "protocols"}
+    | {"ingest", "protocols", "wire"}
     | SHARED,
     "server": {"core", "storage", "observability", "security", "runtime", "operations", "embedded"}
-    | {"client", "ingest", "protocols", "cluster"}
+    | {"client", "ingest", "protocols", "cluster", "wire"}
     | SHARED,
     "cli": {"core", "storage", "observability", "security", "runtime", "operations", "embedded"}
     | {"client", "ingest", "protocols", "server"}

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TypeAlias
 
-from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.frames import PROTOCOL_HEADER
+from leveret.wire import methods as m
+from leveret.wire.frames import PROTOCOL_HEADER
 from tests.protocols.amqp.wire import method_frame
 
 ATTACKER = "127.0.0.2"

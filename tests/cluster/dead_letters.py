@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from leveret.cluster.transfer.destination_sender import PAUSE_MAX_MS
-from leveret.protocols.amqp.methods import (
+from leveret.wire.methods import (
     BasicGet,
     BasicGetEmpty,
     BasicGetOk,

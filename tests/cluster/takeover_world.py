@@ -8,7 +8,7 @@ from typing import Any
 from leveret.cluster.shards.shard import Shard
 from leveret.cluster.transfer.outbox import Outbox
 from leveret.protocols.amqp.limits import AmqpLimits
-from leveret.protocols.amqp.methods import (
+from leveret.wire.methods import (
     BasicConsume,
     BasicConsumeOk,
     BasicQos,

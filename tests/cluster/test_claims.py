@@ -9,7 +9,7 @@ from leveret.cluster.proxy.orphaned_deliveries import GRACE_MS
 from leveret.core import claims as claiming
 from leveret.core.errors import InvalidArgument, StoreUnreachable
 from leveret.core.held import Held
-from leveret.protocols.amqp.methods import (
+from leveret.wire.methods import (
     BasicAck,
     BasicCancel,
     BasicCancelOk,

@@ -13,7 +13,7 @@ from leveret.core.errors import StoreUnreachable
 from leveret.core.held import Held
 from leveret.core.names import INTERNAL_VHOST
 from leveret.core.queue import Queue
-from leveret.protocols.amqp.methods import QueueBind, QueueBindOk, QueueDeclare, QueueDeclareOk
+from leveret.wire.methods import QueueBind, QueueBindOk, QueueDeclare, QueueDeclareOk
 from tests.cluster.cluster import Cluster, name_in
 from tests.cluster.dead_letters import (
     GRAVE,

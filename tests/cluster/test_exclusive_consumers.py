@@ -7,7 +7,7 @@ import pytest
 
 from leveret.cluster.proxy.orphaned_deliveries import GRACE_MS
 from leveret.core.broker import Broker
-from leveret.protocols.amqp.methods import (
+from leveret.wire.methods import (
     BasicAck,
     BasicCancel,
     BasicCancelOk,

@@ -6,7 +6,7 @@ import pytest
 
 from leveret.cluster.proxy.connection import SETTLING_MS
 from leveret.cluster.proxy.orphaned_deliveries import GRACE_MS
-from leveret.protocols.amqp.methods import BasicAck, BasicGet, ConnectionClose, ConnectionCloseOk
+from leveret.wire.methods import BasicAck, BasicGet, ConnectionClose, ConnectionCloseOk
 from tests.cluster.takeover_world import NAME, TakeoverWorld, client_of, depth, publish, taken
 from tests.protocols.amqp.client import Client
 

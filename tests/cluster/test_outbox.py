@@ -13,7 +13,7 @@ from leveret.cluster.transfer.message import ADDRESS, MOVED, SENT, OutboxBatch
 from leveret.cluster.transfer.outbox import Outbox
 from leveret.core.names import INTERNAL_VHOST
 from leveret.core.properties import Properties
-from leveret.protocols.amqp.methods import (
+from leveret.wire.methods import (
     ExchangeDeclare,
     ExchangeDeclareOk,
     QueueBind,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from leveret.core.properties import Properties
-from leveret.protocols.amqp.methods import (
+from leveret.wire.methods import (
     BasicAck,
     BasicConsume,
     BasicConsumeOk,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from leveret.core.properties import content
-from leveret.protocols.amqp.codec import encode
-from leveret.protocols.amqp.methods import (
+from leveret.wire.codec import encode
+from leveret.wire.methods import (
     BasicAck,
     BasicGet,
     BasicGetEmpty,

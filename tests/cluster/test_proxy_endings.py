@@ -8,7 +8,7 @@ import pytest
 from leveret.cluster.proxy.orphaned_deliveries import GRACE_MS
 from leveret.cluster.proxy.shard_connection import ShardConnection
 from leveret.core.changes import Change, DeleteQueue, RenewQueue
-from leveret.protocols.amqp.methods import (
+from leveret.wire.methods import (
     BasicAck,
     BasicConsume,
     BasicConsumeOk,
@@ -31,7 +31,7 @@ from leveret.protocols.amqp.methods import (
     TxSelect,
     TxSelectOk,
 )
-from leveret.protocols.amqp.replies import Reply
+from leveret.wire.replies import Reply
 from tests.cluster.proxy_world import FrontWorld, place
 from tests.protocols.amqp.client import Client
 

@@ -7,7 +7,7 @@ import pytest
 
 from leveret.cluster.proxy.shard_channel import Reading, place_of
 from leveret.core.properties import Properties, content
-from leveret.protocols.amqp.methods import (
+from leveret.wire.methods import (
     BasicConsume,
     BasicConsumeOk,
     BasicDeliver,

@@ -3,7 +3,7 @@
 import pytest
 
 from leveret.cluster.proxy.orphaned_deliveries import GRACE_MS
-from leveret.protocols.amqp.methods import (
+from leveret.wire.methods import (
     BasicAck,
     BasicGet,
     BasicGetEmpty,

@@ -7,8 +7,8 @@ import pytest
 from leveret.cluster.proxy.connection import UNHEARD_BYTES_MAX
 from leveret.cluster.proxy.orphaned_deliveries import GRACE_MS
 from leveret.core.properties import content
-from leveret.protocols.amqp.codec import encode
-from leveret.protocols.amqp.methods import (
+from leveret.wire.codec import encode
+from leveret.wire.methods import (
     BasicAck,
     BasicConsume,
     BasicConsumeOk,

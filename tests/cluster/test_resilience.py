@@ -18,7 +18,7 @@ from leveret.cluster.rpc.link import LinkStream, PeerLink
 from leveret.cluster.rpc.peers import Peers
 from leveret.core.errors import Unreachable
 from leveret.core.properties import Properties
-from leveret.protocols.amqp import methods as m
+from leveret.wire import methods as m
 from tests.cluster.cluster import Cluster, name_in
 from tests.cluster.peer import Peer
 from tests.rabbitmq.wire import Said, Wire

@@ -12,7 +12,8 @@ from pika.exceptions import ConnectionClosedByBroker
 
 from leveret.cluster.proxy.connection import ProxyConnection
 from leveret.core.changes import DeclareQueue
-from leveret.protocols.amqp.methods import (
+from leveret.security.passwords import hash_password
+from leveret.wire.methods import (
     BasicConsume,
     BasicConsumeOk,
     BasicDeliver,
@@ -23,7 +24,6 @@ from leveret.protocols.amqp.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
-from leveret.security.passwords import hash_password
 from tests.cluster.processes import Nodes
 from tests.cluster.proxy_world import FrontWorld
 from tests.protocols.amqp.client import CHEAP

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from leveret.core.properties import Properties
-from leveret.protocols.amqp import methods as m
+from leveret.wire import methods as m
 from tests.protocols.amqp.wire import Client, Ended
 
 BURST_MAX = 100

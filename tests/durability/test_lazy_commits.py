@@ -7,7 +7,9 @@ from time import monotonic
 import pytest
 
 from leveret.clock import give_turn
-from leveret.protocols.amqp.methods import (
+from leveret.runtime.commit_scheduler import LAZY_COMMIT_BYTES, LAZY_COMMIT_MS
+from leveret.storage.journal.journal import FileJournal
+from leveret.wire.methods import (
     BasicAck,
     BasicConsume,
     BasicConsumeOk,
@@ -15,8 +17,6 @@ from leveret.protocols.amqp.methods import (
     ConfirmSelect,
     ConfirmSelectOk,
 )
-from leveret.runtime.commit_scheduler import LAZY_COMMIT_BYTES, LAZY_COMMIT_MS
-from leveret.storage.journal.journal import FileJournal
 from tests.protocols.amqp.client import Client, World
 from tests.waiting import PATIENCE_S
 

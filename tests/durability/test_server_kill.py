@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from leveret.core.properties import Properties
-from leveret.protocols.amqp import methods as m
+from leveret.wire import methods as m
 from tests.durability.server_kill import Battle, summary
 from tests.protocols.amqp.wire import Client, SocketLink
 from tests.server_process import ServerProcess

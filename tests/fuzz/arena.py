@@ -18,14 +18,14 @@ from leveret.core import browse
 from leveret.core.broker import Broker
 from leveret.core.dispatch import pump
 from leveret.core.held import Held
-from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.codec import decode
 from leveret.protocols.amqp.connection import AmqpConnection
-from leveret.protocols.amqp.frames import FRAME_MAX_MIN, METHOD, PROTOCOL_HEADER, FrameReader
 from leveret.protocols.amqp.hub import Hub
 from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.protocols.amqp.traffic import ChannelTraffic
 from leveret.security.access import Access
+from leveret.wire import methods as m
+from leveret.wire.codec import decode
+from leveret.wire.frames import FRAME_MAX_MIN, METHOD, PROTOCOL_HEADER, FrameReader
 from tests.core.world import World
 from tests.protocols.amqp.client import CAPABILITIES, CHEAP, LOCAL
 from tests.protocols.amqp.wire import method_frame

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from leveret.core.properties import Properties, encode_header
-from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.codec import encode
-from leveret.protocols.amqp.frames import BODY, HEADER, HEARTBEAT, METHOD, PROTOCOL_HEADER
-from leveret.protocols.amqp.methods import METHODS
+from leveret.wire import methods as m
+from leveret.wire.codec import encode
+from leveret.wire.frames import BODY, HEADER, HEARTBEAT, METHOD, PROTOCOL_HEADER
+from leveret.wire.methods import METHODS
 from tests.protocols.amqp.strategies import class_of
 from tests.protocols.amqp.wire import frame, method_frame
 

@@ -11,12 +11,12 @@ import atheris  # type: ignore
 
 with atheris.instrument_imports(include=["leveret.protocols.amqp"]):
     from leveret.protocols.amqp import handshake
-    from leveret.protocols.amqp.codec import decode, encode
+    from leveret.wire.codec import decode, encode
 
 from leveret.core.properties import Properties, content
-from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.frames import FrameReader, FrameWriter
-from leveret.protocols.amqp.replies import ProtocolError
+from leveret.wire import methods as m
+from leveret.wire.frames import FrameReader, FrameWriter
+from leveret.wire.replies import ProtocolError
 
 ARGUMENTS = {"x-max-length": 5, "x-overflow": "reject-publish", "deep": [{"a": None}]}
 FRAME_HEADER_BYTES = 7

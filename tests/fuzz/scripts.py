@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from leveret.core.properties import Properties, content
-from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.codec import encode
-from leveret.protocols.amqp.frames import BODY, HEADER, METHOD
-from leveret.protocols.amqp.methods import METHODS, Method, MethodSpec
+from leveret.wire import methods as m
+from leveret.wire.codec import encode
+from leveret.wire.frames import BODY, HEADER, METHOD
+from leveret.wire.methods import METHODS, Method, MethodSpec
 from tests.fuzz.arena import LOGIN, TAG_MAX, Arena, Fighter
 from tests.protocols.amqp.strategies import class_of
 from tests.protocols.amqp.wire import frame

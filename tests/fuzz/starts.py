@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from leveret.core.properties import Properties, encode_header
-from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.frames import HEADER
+from leveret.wire import methods as m
+from leveret.wire.frames import HEADER
 from tests.fuzz.arena import LOGIN, Arena, Fighter
 from tests.protocols.amqp.wire import frame, method_frame
 

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leveret.core.properties import Properties, content
-from leveret.protocols.amqp.codec import decode, encode
-from leveret.protocols.amqp.frames import METHOD, FrameReader, FrameWriter
-from leveret.protocols.amqp.methods import METHODS
-from leveret.protocols.amqp.replies import ProtocolError, Reply
+from leveret.wire.codec import decode, encode
+from leveret.wire.frames import METHOD, FrameReader, FrameWriter
+from leveret.wire.methods import METHODS
+from leveret.wire.replies import ProtocolError, Reply
 from tests.protocols.amqp.strategies import ANY_METHOD
 
 FRAME_MAX = 4096

@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from leveret.protocols.amqp.codec import encode
-from leveret.protocols.amqp.frames import METHOD
+from leveret.wire.codec import encode
+from leveret.wire.frames import METHOD
 from tests.fuzz.arena import LOGIN, Arena, Fighter
 from tests.fuzz.scripts import ACTIONS, FIGHTERS_MAX, SETUP, WILD, Choices, revive
 from tests.protocols.amqp.strategies import ANY_METHOD

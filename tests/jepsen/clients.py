@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from leveret.core.properties import Properties
-from leveret.protocols.amqp import methods as m
+from leveret.wire import methods as m
 from tests.jepsen.history import DELIVER, FAIL, INVOKE, OK, PUBLISH, UNKNOWN, History
 from tests.jepsen.wanderer import LATER_S, Connect, Gone, Wanderer
 from tests.protocols.amqp.wire import Client, Ended

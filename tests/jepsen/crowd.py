@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import partial
 from itertools import chain
 
-from leveret.protocols.amqp import methods as m
+from leveret.wire import methods as m
 from tests.cluster.processes import Nodes
 from tests.jepsen.checker import Promises
 from tests.jepsen.clients import Consumer, Publisher

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from leveret.core.properties import Properties
-from leveret.protocols.amqp import methods as m
+from leveret.wire import methods as m
 from tests.jepsen.history import CHANGE, FAIL, GONE, INVOKE, LOOK, OK, THERE, UNKNOWN, History
 from tests.jepsen.wanderer import Connect, Gone, Wanderer
 from tests.protocols.amqp.wire import Client, Ended

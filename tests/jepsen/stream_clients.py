@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from leveret.core.properties import Properties
-from leveret.protocols.amqp import methods as m
+from leveret.wire import methods as m
 from tests.jepsen.history import FAIL, INVOKE, OK, PUBLISH, READ, UNKNOWN, History
 from tests.jepsen.http_link import LOST, RestLink
 from tests.jepsen.wanderer import LATER_S, Connect, Gone, Wanderer

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from leveret.cluster.proxy.proxied import EXPIRED_MS
-from leveret.protocols.amqp.methods import (
+from leveret.security.authentication import AuthenticatedLogin, Authentication, Credentials, Internal
+from leveret.security.identity import Identity
+from leveret.wire.methods import (
     BasicCancel,
     BasicConsume,
     BasicConsumeOk,
@@ -22,9 +24,7 @@ from leveret.protocols.amqp.methods import (
     ConnectionUpdateSecret,
     ConnectionUpdateSecretOk,
 )
-from leveret.protocols.amqp.replies import Reply
-from leveret.security.authentication import AuthenticatedLogin, Authentication, Credentials, Internal
-from leveret.security.identity import Identity
+from leveret.wire.replies import Reply
 from tests.cluster.proxy_world import FrontWorld
 from tests.protocols.amqp.client import Client, World
 

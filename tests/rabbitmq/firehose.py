@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from leveret.protocols.amqp import methods as m
+from leveret.wire import methods as m
 from tests.rabbitmq import rabbit
 from tests.rabbitmq.operations import ack, bind, consume, exchange, get, nack, publish, qos, queue
 from tests.rabbitmq.script import Listen, Op, Run, Script, on

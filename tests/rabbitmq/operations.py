@@ -3,7 +3,7 @@
 from typing import Any
 
 from leveret.core.properties import Properties
-from leveret.protocols.amqp import methods as m
+from leveret.wire import methods as m
 from tests.rabbitmq.script import Op
 
 Table = dict[str, Any]

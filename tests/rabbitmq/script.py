@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from leveret.core.properties import Properties
-from leveret.protocols.amqp import methods as m
+from leveret.wire import methods as m
 from tests.rabbitmq.wire import ANSWER_S_MAX, Said, Wire, frames
 
 QUIET_S = 0.25  # when a server has been silent for so long, it has nothing more to say

@@ -8,9 +8,9 @@ from collections import deque
 from typing import NamedTuple
 
 from leveret.core.properties import Properties, decode_header, encode_header
-from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.codec import decode, encode
-from leveret.protocols.amqp.frames import BODY, HEADER, METHOD, PROTOCOL_HEADER
+from leveret.wire import methods as m
+from leveret.wire.codec import decode, encode
+from leveret.wire.frames import BODY, HEADER, METHOD, PROTOCOL_HEADER
 
 FRAME_END = 0xCE
 FRAME_MAX = 131_072

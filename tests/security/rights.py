@@ -4,11 +4,11 @@ import re
 
 from leveret.operations.perform import handled
 from leveret.operations.registry import OPERATIONS
-from leveret.protocols.amqp.codec import LAYOUT_OF
 from leveret.protocols.management.routes import ROUTES
 from leveret.protocols.rest.api import OPERATIONS as REST
 from leveret.protocols.sqs.authorization import ACTIONS
 from leveret.security.authorisation import requirement
+from leveret.wire.codec import LAYOUT_OF
 from tests.sources import ROOT
 
 PAGE = ROOT / "docs" / "security.md"

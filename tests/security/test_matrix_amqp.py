@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from leveret.core.properties import Properties
-from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.methods import Method
 from leveret.security.passwords import hash_password
+from leveret.wire import methods as m
+from leveret.wire.methods import Method
 from tests.cluster.proxy_world import FrontWorld
 from tests.protocols.amqp.client import CHEAP, Client, World
 from tests.security.matrix import Ask, Case, cases

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from leveret.protocols.amqp.methods import (
+from leveret.wire.methods import (
     BasicAck,
     BasicConsume,
     BasicConsumeOk,

@@ -1,6 +1,6 @@
 """Everything that has broken brokers, sent to a server process: others are served all the while, and memory stays."""
 
-from leveret.protocols.amqp import methods as m
+from leveret.wire import methods as m
 from tests.fuzz.corpus import CORPUS
 from tests.protocols.amqp.targets import SocketTarget
 from tests.server.test_slow_clients import GROWTH_BYTES_MAX, connect, resident_bytes

@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pytest
 
-from leveret.protocols.amqp import methods as m
 from leveret.server.memory import (
     PAGE_BYTES,
     TRIM_BYTES_MIN,
@@ -13,6 +12,7 @@ from leveret.server.memory import (
     limit_bytes,
     resident_bytes,
 )
+from leveret.wire import methods as m
 from tests.process_figures import status
 from tests.protocols.amqp.wire import Client, SocketLink
 from tests.server_process import ServerProcess

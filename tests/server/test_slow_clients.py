@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 from leveret.core.properties import Properties, encode_header
-from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.frames import BODY, HEADER
+from leveret.wire import methods as m
+from leveret.wire.frames import BODY, HEADER
 from tests.protocols.amqp.error_rows import MESSAGE_BYTES_MAX
 from tests.protocols.amqp.targets import SocketTarget
 from tests.protocols.amqp.test_backpressure import BODY_BYTES, MIB, again, publish_frames

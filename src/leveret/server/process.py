@@ -27,7 +27,6 @@ from leveret.observability.logs import Log, start_logging, stop_logging
 from leveret.operations.context import OperationContext
 from leveret.operations.perform import durably
 from leveret.protocols.amqp.limits import AmqpLimits
-from leveret.protocols.amqp.replies import Reply
 from leveret.protocols.amqp.server import AmqpServer
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.net.admission import Admissions
@@ -52,6 +51,7 @@ from leveret.server.web import SqsServer, Web, quota_of, settings_of, sinks_of
 from leveret.storage.disk import Disk
 from leveret.storage.journal.store import Store
 from leveret.storage.store_url import shown
+from leveret.wire.replies import Reply
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

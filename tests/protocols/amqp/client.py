@@ -7,12 +7,14 @@ from typing import Any, NamedTuple, TypeVar
 
 import leveret
 from leveret.core.properties import Properties, content, decode_header
-from leveret.protocols.amqp.codec import decode, encode
 from leveret.protocols.amqp.connection import AmqpConnection, AmqpPeer
-from leveret.protocols.amqp.frames import BODY, HEADER, HEARTBEAT, METHOD, PROTOCOL_HEADER, FrameReader, FrameWriter
 from leveret.protocols.amqp.hub import Hub
 from leveret.protocols.amqp.limits import AmqpLimits
-from leveret.protocols.amqp.methods import (
+from leveret.security.access import Access
+from leveret.security.passwords import Cost
+from leveret.wire.codec import decode, encode
+from leveret.wire.frames import BODY, HEADER, HEARTBEAT, METHOD, PROTOCOL_HEADER, FrameReader, FrameWriter
+from leveret.wire.methods import (
     BasicPublish,
     ChannelOpen,
     ConnectionOpen,
@@ -21,8 +23,6 @@ from leveret.protocols.amqp.methods import (
     Method,
     QueueDeclare,
 )
-from leveret.security.access import Access
-from leveret.security.passwords import Cost
 from tests.waiting import PATIENCE_S
 
 CAPABILITIES = {

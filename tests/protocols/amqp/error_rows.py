@@ -3,9 +3,9 @@
 from typing import Any
 
 from leveret.core.properties import Properties
-from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.methods import Method
-from leveret.protocols.amqp.replies import Reply
+from leveret.wire import methods as m
+from leveret.wire.methods import Method
+from leveret.wire.replies import Reply
 from tests.protocols.amqp.steps import Elsewhere, On, Publish, Row, Step
 
 MESSAGE_BYTES_MAX = 16 * 1024 * 1024

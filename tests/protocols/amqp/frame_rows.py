@@ -1,9 +1,9 @@
 """Frames that no client should send, and the answer; every one of them closes the connection."""
 
 from leveret.core.properties import Properties, encode_header
-from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.frames import BODY, HEADER, HEARTBEAT, METHOD
-from leveret.protocols.amqp.replies import Reply
+from leveret.wire import methods as m
+from leveret.wire.frames import BODY, HEADER, HEARTBEAT, METHOD
+from leveret.wire.replies import Reply
 from tests.protocols.amqp.steps import Raw, Row
 from tests.protocols.amqp.wire import frame, method_frame
 

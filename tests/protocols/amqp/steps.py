@@ -3,11 +3,11 @@
 from typing import NamedTuple
 
 from leveret.core.properties import Properties
-from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.codec import decode
-from leveret.protocols.amqp.frames import METHOD
-from leveret.protocols.amqp.methods import Method
-from leveret.protocols.amqp.replies import Reply
+from leveret.wire import methods as m
+from leveret.wire.codec import decode
+from leveret.wire.frames import METHOD
+from leveret.wire.methods import Method
+from leveret.wire.replies import Reply
 from tests.protocols.amqp.wire import Client
 
 # What comes without being asked for.

@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from leveret.protocols.amqp.methods import METHODS, Method, MethodSpec
+from leveret.wire.methods import METHODS, Method, MethodSpec
 
 SHORT_TEXT = st.text(max_size=60)
 SCALARS = st.one_of(

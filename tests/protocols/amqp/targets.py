@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
-from leveret.protocols.amqp import methods as m
 from leveret.protocols.amqp.connection import AmqpPeer
+from leveret.wire import methods as m
 from tests.protocols.amqp.client import LOCAL, World
 from tests.protocols.amqp.wire import Client, SocketLink
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from leveret.protocols.amqp.codec import encode
-from leveret.protocols.amqp.methods import (
+from leveret.wire.codec import encode
+from leveret.wire.methods import (
     BasicAck,
     ConfirmSelect,
     ConfirmSelectOk,

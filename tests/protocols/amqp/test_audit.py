@@ -3,7 +3,8 @@
 import pytest
 
 from leveret.observability.audit import Audit
-from leveret.protocols.amqp.methods import (
+from leveret.security.passwords import hash_password
+from leveret.wire.methods import (
     BasicPublish,
     ExchangeBind,
     ExchangeBindOk,
@@ -25,7 +26,6 @@ from leveret.protocols.amqp.methods import (
     QueueUnbind,
     QueueUnbindOk,
 )
-from leveret.security.passwords import hash_password
 from tests.protocols.amqp.client import CHEAP, Client, World
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from leveret.core.properties import Properties
-from leveret.protocols.amqp import methods as m
 from leveret.protocols.amqp.connection import AmqpConnection
 from leveret.runtime import storage
 from leveret.storage.disk import Disk
 from leveret.storage.options import JournalOptions
+from leveret.wire import methods as m
 from tests.protocols.amqp.client import World
 from tests.protocols.amqp.wire import content_frames, method_frame
 from tests.waiting import PATIENCE_S

@@ -2,7 +2,8 @@
 
 import pytest
 
-from leveret.protocols.amqp.methods import (
+from leveret.security.passwords import hash_password
+from leveret.wire.methods import (
     AccessRequest,
     AccessRequestOk,
     BasicAck,
@@ -28,7 +29,6 @@ from leveret.protocols.amqp.methods import (
     QueueDelete,
     TxCommit,
 )
-from leveret.security.passwords import hash_password
 from tests.protocols.amqp.client import CHEAP, Client, World
 
 

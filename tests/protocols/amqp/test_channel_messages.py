@@ -4,9 +4,9 @@ import pytest
 
 from leveret.core.properties import Properties
 from leveret.core.tables import Long
-from leveret.protocols.amqp.codec import encode
-from leveret.protocols.amqp.frames import BODY
-from leveret.protocols.amqp.methods import (
+from leveret.wire.codec import encode
+from leveret.wire.frames import BODY
+from leveret.wire.methods import (
     BasicAck,
     BasicCancel,
     BasicCancelOk,

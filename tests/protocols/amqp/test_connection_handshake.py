@@ -8,10 +8,13 @@ from typing import TypeVar
 import pytest
 
 from leveret.core.tables import encode_table
-from leveret.protocols.amqp.codec import encode
 from leveret.protocols.amqp.connection import AmqpPeer
-from leveret.protocols.amqp.frames import PROTOCOL_HEADER, FrameWriter
-from leveret.protocols.amqp.methods import (
+from leveret.security.logins import FREE_MAX
+from leveret.security.passwords import hash_password
+from leveret.security.users import User
+from leveret.wire.codec import encode
+from leveret.wire.frames import PROTOCOL_HEADER, FrameWriter
+from leveret.wire.methods import (
     ConnectionClose,
     ConnectionCloseOk,
     ConnectionOpen,
@@ -25,9 +28,6 @@ from leveret.protocols.amqp.methods import (
     ConnectionUpdateSecretOk,
     Method,
 )
-from leveret.security.logins import FREE_MAX
-from leveret.security.passwords import hash_password
-from leveret.security.users import User
 from tests.protocols.amqp.client import CHEAP, World
 
 T = TypeVar("T")

@@ -8,10 +8,11 @@ import pytest
 
 from leveret.core.names import CONSUMER_NAME_CHARS_MAX
 from leveret.protocols.amqp import channel
-from leveret.protocols.amqp.codec import encode
 from leveret.protocols.amqp.connection import AmqpConnection
-from leveret.protocols.amqp.frames import PROTOCOL_HEADER, FrameWriter
-from leveret.protocols.amqp.methods import (
+from leveret.security.passwords import hash_password, imported
+from leveret.wire.codec import encode
+from leveret.wire.frames import PROTOCOL_HEADER, FrameWriter
+from leveret.wire.methods import (
     BasicAck,
     BasicConsume,
     BasicConsumeOk,
@@ -29,7 +30,6 @@ from leveret.protocols.amqp.methods import (
     QueueDeclare,
     QueueDelete,
 )
-from leveret.security.passwords import hash_password, imported
 from tests.protocols.amqp.client import CHEAP, Client, World
 
 SHA256 = "rabbit_password_hashing_sha256"

@@ -4,7 +4,7 @@ import pytest
 
 from leveret.core.policy import Policy
 from leveret.protocols.amqp.limits import AmqpLimits
-from leveret.protocols.amqp.methods import (
+from leveret.wire.methods import (
     BasicAck,
     BasicConsume,
     BasicConsumeOk,
@@ -16,7 +16,7 @@ from leveret.protocols.amqp.methods import (
     QueueDelete,
     QueueDeleteOk,
 )
-from leveret.protocols.amqp.replies import Reply
+from leveret.wire.replies import Reply
 from tests.protocols.amqp.client import Client, World
 
 HALF_HOUR_MS = 1_800_000

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from leveret.operations.registry import OPERATIONS
-from leveret.protocols.amqp import methods as m
 from leveret.protocols.amqp.channel import HANDLERS
-from leveret.protocols.amqp.codec import LAYOUT_OF
-from leveret.protocols.amqp.methods import Method
 from leveret.security.authorisation import Right
 from leveret.security.passwords import hash_password
+from leveret.wire import methods as m
+from leveret.wire.codec import LAYOUT_OF
+from leveret.wire.methods import Method
 from tests.cluster.proxy_world import FrontWorld
 from tests.protocols.amqp.client import CHEAP, Client, World
 

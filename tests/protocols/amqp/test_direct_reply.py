@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.protocols.amqp.methods import (
+from leveret.wire.methods import (
     BasicAck,
     BasicCancel,
     BasicCancelOk,

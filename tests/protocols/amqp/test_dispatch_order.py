@@ -6,8 +6,8 @@ Each test sends its frames in one write, so that the server reads them in one tu
 import pytest
 
 from leveret.core.properties import Properties, content
-from leveret.protocols.amqp.codec import encode
-from leveret.protocols.amqp.methods import (
+from leveret.wire.codec import encode
+from leveret.wire.methods import (
     BasicAck,
     BasicCancel,
     BasicCancelOk,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.methods import Method
+from leveret.wire import methods as m
+from leveret.wire.methods import Method
 from tests.protocols.amqp.error_rows import CHANNEL_ROWS, CONNECTION_ROWS
 from tests.protocols.amqp.frame_rows import FRAME_ROWS
 from tests.protocols.amqp.steps import Elsewhere, Row, Step, answer, complete, ids_of, perform

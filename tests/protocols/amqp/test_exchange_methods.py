@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from leveret.protocols.amqp.methods import (
+from leveret.security.passwords import hash_password
+from leveret.wire.methods import (
     BasicGet,
     BasicGetOk,
     ChannelClose,
@@ -20,7 +21,6 @@ from leveret.protocols.amqp.methods import (
     QueueBind,
     QueueBindOk,
 )
-from leveret.security.passwords import hash_password
 from tests.protocols.amqp.client import CHEAP, Client, World
 
 

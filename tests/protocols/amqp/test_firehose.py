@@ -7,7 +7,7 @@ import pytest
 
 from leveret.core.errors import DiskFull
 from leveret.core.topology import TRACE_EXCHANGE, VhostDetails
-from leveret.protocols.amqp.methods import (
+from leveret.wire.methods import (
     BasicAck,
     BasicConsume,
     BasicConsumeOk,

@@ -4,7 +4,7 @@ import pytest
 
 from leveret.core.errors import InvalidArgument
 from leveret.core.properties import Properties, content
-from leveret.protocols.amqp.frames import (
+from leveret.wire.frames import (
     BODY,
     FRAME_MAX_MAX,
     FRAME_MAX_MIN,
@@ -17,7 +17,7 @@ from leveret.protocols.amqp.frames import (
     FrameWriter,
     accepts,
 )
-from leveret.protocols.amqp.replies import ProtocolError, Reply
+from leveret.wire.replies import ProtocolError, Reply
 
 Frames = list[tuple[int, int, bytes]]
 

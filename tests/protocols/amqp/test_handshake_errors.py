@@ -2,10 +2,10 @@
 
 import pytest
 
-from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.frames import PROTOCOL_HEADER
-from leveret.protocols.amqp.methods import Method
-from leveret.protocols.amqp.replies import Reply
+from leveret.wire import methods as m
+from leveret.wire.frames import PROTOCOL_HEADER
+from leveret.wire.methods import Method
+from leveret.wire.replies import Reply
 from tests.protocols.amqp.targets import Target
 from tests.protocols.amqp.wire import CAPABILITIES, Client
 

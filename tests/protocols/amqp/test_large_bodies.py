@@ -8,9 +8,9 @@ import pytest
 from leveret.core.errors import BlobStoreFailed
 from leveret.core.policy import Policy
 from leveret.core.properties import content
-from leveret.protocols.amqp.codec import encode
 from leveret.protocols.amqp.limits import AmqpLimits
-from leveret.protocols.amqp.methods import (
+from leveret.wire.codec import encode
+from leveret.wire.methods import (
     BasicAck,
     BasicConsume,
     BasicConsumeOk,

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from leveret.core.properties import content
-from leveret.protocols.amqp.codec import encode
 from leveret.protocols.amqp.limits import AmqpLimits
-from leveret.protocols.amqp.methods import (
+from leveret.wire.codec import encode
+from leveret.wire.methods import (
     BasicAck,
     BasicConsume,
     BasicConsumeOk,

@@ -10,10 +10,10 @@ import pytest
 
 from leveret.core.properties import Properties, encode_header
 from leveret.core.tables import TABLE_DEPTH_MAX, TABLE_FIELDS_MAX
-from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.frames import BODY, FRAME_MAX_UNTUNED, HEADER, METHOD
-from leveret.protocols.amqp.methods import METHODS
-from leveret.protocols.amqp.replies import Reply
+from leveret.wire import methods as m
+from leveret.wire.frames import BODY, FRAME_MAX_UNTUNED, HEADER, METHOD
+from leveret.wire.methods import METHODS
+from leveret.wire.replies import Reply
 from tests.fuzz.arena import Arena, fight
 from tests.fuzz.corpus import CORPUS, PUBLISH, declare, headers, nested, u32
 from tests.fuzz.starts import STARTS

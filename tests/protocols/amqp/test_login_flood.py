@@ -7,16 +7,16 @@ import threading
 import pytest
 
 import leveret
-from leveret.protocols.amqp.codec import decode, encode
-from leveret.protocols.amqp.frames import PROTOCOL_HEADER, FrameReader, FrameWriter
 from leveret.protocols.amqp.limits import AmqpLimits
-from leveret.protocols.amqp.methods import ConnectionStart, ConnectionStartOk, ConnectionTune, Method
 from leveret.protocols.amqp.server import AmqpServer
 from leveret.protocols.net.admission import ConnectionBudget
 from leveret.protocols.net.listener import bind
 from leveret.security import passwords, users
 from leveret.security.access import Access
 from leveret.security.passwords import Cost, hash_password
+from leveret.wire.codec import decode, encode
+from leveret.wire.frames import PROTOCOL_HEADER, FrameReader, FrameWriter
+from leveret.wire.methods import ConnectionStart, ConnectionStartOk, ConnectionTune, Method
 from tests.waiting import PATIENCE_S
 
 CHEAP = Cost(n=2, r=1, p=1)

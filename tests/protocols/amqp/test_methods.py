@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leveret.core.errors import InvalidArgument
-from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.codec import decode, encode
-from leveret.protocols.amqp.methods import METHODS, MethodSpec
-from leveret.protocols.amqp.replies import ProtocolError, Reply
+from leveret.wire import methods as m
+from leveret.wire.codec import decode, encode
+from leveret.wire.methods import METHODS, MethodSpec
+from leveret.wire.replies import ProtocolError, Reply
 from tests.protocols.amqp.strategies import class_of, method_of
 
 NAMES = [spec.name for spec in METHODS]

@@ -4,8 +4,8 @@ import pytest
 
 from leveret.core.properties import Properties
 from leveret.core.tables import Long
-from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.methods import Method
+from leveret.wire import methods as m
+from leveret.wire.methods import Method
 from tests.protocols.amqp.error_rows import FAST, queue
 from tests.protocols.amqp.steps import Elsewhere, On, Publish, Step, answer, complete, perform
 from tests.protocols.amqp.targets import Target

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from leveret.core.properties import Properties, content
-from leveret.protocols.amqp.codec import encode
 from leveret.protocols.amqp.hub import WAITING_MAX
 from leveret.protocols.amqp.limits import AmqpLimits
-from leveret.protocols.amqp.methods import (
+from leveret.storage.journal.journal import FileJournal
+from leveret.wire.codec import encode
+from leveret.wire.methods import (
     BasicAck,
     BasicConsume,
     BasicConsumeOk,
@@ -24,7 +25,6 @@ from leveret.protocols.amqp.methods import (
     TxSelect,
     TxSelectOk,
 )
-from leveret.storage.journal.journal import FileJournal
 from tests.protocols.amqp.client import Client, World
 
 LARGE = bytes(2_048)

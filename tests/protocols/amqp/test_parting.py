@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from leveret.protocols.amqp import methods as m
 from leveret.protocols.amqp.server import CLOSE_ANSWERS_MAX
+from leveret.wire import methods as m
 from tests.protocols.amqp.wire import Client, SocketLink
 from tests.server_process import ServerProcess
 

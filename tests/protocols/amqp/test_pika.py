@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leveret.protocols.amqp.codec import decode, encode
-from leveret.protocols.amqp.methods import METHODS, MethodSpec
+from leveret.wire.codec import decode, encode
+from leveret.wire.methods import METHODS, MethodSpec
 from tests.protocols.amqp.strategies import BY_KIND, SHORT_TEXT, class_of
 
 # pika picks other integer types for some headers than we do: what a table may hold is tested with the tables.

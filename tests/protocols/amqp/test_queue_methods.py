@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from leveret.protocols.amqp.methods import (
+from leveret.security.passwords import hash_password
+from leveret.wire.methods import (
     BasicConsume,
     BasicConsumeOk,
     BasicGet,
@@ -27,7 +28,6 @@ from leveret.protocols.amqp.methods import (
     QueueUnbind,
     QueueUnbindOk,
 )
-from leveret.security.passwords import hash_password
 from tests.protocols.amqp.client import CHEAP, Client, World
 
 LOCKED = (

@@ -5,9 +5,9 @@ import inspect
 import pytest
 
 from leveret.core import errors
-from leveret.protocols.amqp.codec import encode
-from leveret.protocols.amqp.methods import ConnectionClose
-from leveret.protocols.amqp.replies import REPLIES, ProtocolError, Reply, refusal
+from leveret.wire.codec import encode
+from leveret.wire.methods import ConnectionClose
+from leveret.wire.replies import REPLIES, ProtocolError, Reply, refusal
 
 
 def test_every_error_of_the_core_has_a_reply() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from leveret.protocols.amqp import methods as m
 from leveret.security.passwords import hash_password
+from leveret.wire import methods as m
 from tests.cluster.proxy_world import FrontWorld
 from tests.protocols.amqp.client import CAPABILITIES, CHEAP, Client, World
 

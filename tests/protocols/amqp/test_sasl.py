@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from leveret.core.tables import encode_table
 from leveret.protocols.amqp.handshake import MECHANISMS, NAME_BYTES_MAX, RESPONSE_BYTES_MAX, parse_response
-from leveret.protocols.amqp.replies import ProtocolError, Reply
 from leveret.security.authentication import Credentials
+from leveret.wire.replies import ProtocolError, Reply
 
 LOGIN = encode_table({"LOGIN": "guest", "PASSWORD": "pass"})[4:]
 

@@ -6,8 +6,8 @@ import pytest
 
 from leveret.core.policy import Policy
 from leveret.protocols.amqp import transaction
-from leveret.protocols.amqp.codec import encode
-from leveret.protocols.amqp.methods import (
+from leveret.wire.codec import encode
+from leveret.wire.methods import (
     BasicAck,
     BasicGet,
     BasicGetEmpty,

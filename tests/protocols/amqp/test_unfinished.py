@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from leveret.core.properties import Properties, encode_header
-from leveret.protocols.amqp.codec import encode
 from leveret.protocols.amqp.limits import AmqpLimits
-from leveret.protocols.amqp.methods import BasicPublish, ConnectionClose
 from leveret.protocols.amqp.state import ConnectionState
+from leveret.wire.codec import encode
+from leveret.wire.methods import BasicPublish, ConnectionClose
 from tests.protocols.amqp.client import Client, World
 
 SIZE = 100_000

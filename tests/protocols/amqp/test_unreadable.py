@@ -7,7 +7,7 @@ import pytest
 
 from leveret.core.errors import StoreUnreachable
 from leveret.protocols.amqp.limits import AmqpLimits
-from leveret.protocols.amqp.methods import (
+from leveret.wire.methods import (
     BasicAck,
     BasicConsume,
     BasicConsumeOk,

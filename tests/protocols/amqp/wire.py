@@ -7,10 +7,10 @@ from types import TracebackType
 from typing import NamedTuple, Protocol, Self, TypeVar
 
 from leveret.core.properties import Properties, content, decode_header
-from leveret.protocols.amqp import methods as m
-from leveret.protocols.amqp.codec import decode, encode
-from leveret.protocols.amqp.frames import BODY, FRAME_MAX_MAX, HEADER, HEARTBEAT, METHOD, PROTOCOL_HEADER, FrameReader
-from leveret.protocols.amqp.methods import Method
+from leveret.wire import methods as m
+from leveret.wire.codec import decode, encode
+from leveret.wire.frames import BODY, FRAME_MAX_MAX, HEADER, HEARTBEAT, METHOD, PROTOCOL_HEADER, FrameReader
+from leveret.wire.methods import Method
 from tests.waiting import PATIENCE_S
 
 BODY_FRAME_BYTES = 100_000

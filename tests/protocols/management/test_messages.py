@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from leveret.protocols.amqp import methods as m
+from leveret.wire import methods as m
 from tests.protocols.amqp.targets import SocketTarget
 from tests.protocols.management.scene import VHOST, Api
 from tests.server_process import ServerProcess

@@ -1,6 +1,6 @@
 """Channels: what happens when transactions, recovery, prefetch, consumers and the end of queues meet."""
 
-from leveret.protocols.amqp import methods as m
+from leveret.wire import methods as m
 from tests.rabbitmq.operations import ack, cancel, consume, delete, get, nack, peek, publish, qos, queue, reject
 from tests.rabbitmq.script import Drop, Listen, Op, Script, Step, on
 

@@ -1,7 +1,7 @@
 """Consuming: tags, prefetch, acknowledgements, order, priorities, exclusive and single active consumers."""
 
 from leveret.core.tables import Long
-from leveret.protocols.amqp import methods as m
+from leveret.wire import methods as m
 from tests.rabbitmq.operations import ack, cancel, consume, get, nack, peek, publish, qos, queue, reject
 from tests.rabbitmq.script import Burst, Drop, Listen, Op, Script, Step, on
 

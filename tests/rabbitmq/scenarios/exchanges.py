@@ -3,7 +3,7 @@
 from typing import Any
 
 from leveret.core.tables import Long
-from leveret.protocols.amqp import methods as m
+from leveret.wire import methods as m
 from tests.rabbitmq.operations import bind, bind_exchange, confirm, delete, exchange, get, publish, queue
 from tests.rabbitmq.script import Listen, Op, Script, Step
 

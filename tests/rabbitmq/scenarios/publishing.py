@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from leveret.protocols.amqp import methods as m
+from leveret.wire import methods as m
 from tests.rabbitmq.operations import (
     ack,
     bind,

@@ -1,6 +1,6 @@
 """Queues: names, declaring again, exclusive ones, deleting, emptying."""
 
-from leveret.protocols.amqp import methods as m
+from leveret.wire import methods as m
 from tests.rabbitmq.operations import ack, bind, cancel, consume, delete, exchange, get, peek, publish, queue
 from tests.rabbitmq.script import Drop, Listen, Op, Script, on
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from leveret.core.tables import Long, Timestamp
-from leveret.protocols.amqp import methods as m
+from leveret.wire import methods as m
 from tests.rabbitmq.operations import (
     ack,
     bind,

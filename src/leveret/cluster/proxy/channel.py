@@ -19,8 +19,10 @@ from leveret.core.publish import route_of
 from leveret.core.queue import Queue
 from leveret.core.topology import TRACE_EXCHANGE
 from leveret.protocols.amqp.channel import Channel, Handlers
-from leveret.protocols.amqp.codec import decode, encode
-from leveret.protocols.amqp.methods import (
+from leveret.protocols.amqp.publishing import Publish
+from leveret.protocols.amqp.transaction import PARTIAL
+from leveret.wire.codec import decode, encode
+from leveret.wire.methods import (
     BasicCancel,
     BasicGetOk,
     BasicPublish,
@@ -31,9 +33,7 @@ from leveret.protocols.amqp.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
-from leveret.protocols.amqp.publishing import Publish
-from leveret.protocols.amqp.replies import ProtocolError, Reply
-from leveret.protocols.amqp.transaction import PARTIAL
+from leveret.wire.replies import ProtocolError, Reply
 
 if TYPE_CHECKING:
     from leveret.cluster.proxy.connection import ProxyConnection

@@ -17,12 +17,12 @@ from leveret.cluster.proxy.shard_connection import ShardConnection
 from leveret.core.changes import Change, DeleteQueue
 from leveret.core.queue import Queue
 from leveret.protocols.amqp.connection import AmqpConnection, AmqpPeer
-from leveret.protocols.amqp.frames import FrameWriter
-from leveret.protocols.amqp.methods import ConnectionBlocked, ConnectionClose, ConnectionUnblocked
-from leveret.protocols.amqp.replies import Reply
 from leveret.protocols.amqp.state import HANDSHAKE, ConnectionState, Hold
 from leveret.protocols.amqp.traffic import ChannelTraffic
 from leveret.security.identity import Identity
+from leveret.wire.frames import FrameWriter
+from leveret.wire.methods import ConnectionBlocked, ConnectionClose, ConnectionUnblocked
+from leveret.wire.replies import Reply
 
 if TYPE_CHECKING:
     from leveret.cluster.proxy.proxied import ProxiedClient

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from leveret.cluster.proxy.shard_channel import ProxyConsumer, Reading, ShardChannel
 from leveret.core.changes import DeleteQueue
 from leveret.core.queue_types import STREAM
-from leveret.protocols.amqp import methods
 from leveret.protocols.amqp.channel import HANDLERS as SINGLE
 from leveret.protocols.amqp.handlers import basic
 from leveret.protocols.amqp.handlers.queue import note_purge
 from leveret.protocols.amqp.names import REPLY_TO
-from leveret.protocols.amqp.replies import ProtocolError, Reply
 from leveret.protocols.amqp.transaction import REQUEUED
+from leveret.wire import methods
+from leveret.wire.replies import ProtocolError, Reply
 
 if TYPE_CHECKING:
     from leveret.cluster.proxy.channel import ProxyChannel

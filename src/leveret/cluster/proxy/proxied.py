@@ -21,11 +21,11 @@ from leveret.core.switch import Switch
 from leveret.core.topology import TRACE_EXCHANGE
 from leveret.protocols.amqp.channel import HANDLERS, Channel, Handlers
 from leveret.protocols.amqp.connection import AmqpConnection, AmqpPeer
-from leveret.protocols.amqp.frames import METHOD
-from leveret.protocols.amqp.methods import QueueDeclare, QueueDeclareOk
 from leveret.protocols.amqp.state import Hold
 from leveret.protocols.amqp.traffic import adopt, take_up
 from leveret.security.authorisation import Role
+from leveret.wire.frames import METHOD
+from leveret.wire.methods import QueueDeclare, QueueDeclareOk
 
 if TYPE_CHECKING:
     from leveret.cluster.proxy.connection import ProxyCaller

@@ -1,7 +1,7 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
-from leveret.protocols.amqp.frames cimport Frame, FrameReader, FrameWriter
+from leveret.wire.frames cimport Frame, FrameReader, FrameWriter
 from leveret.protocols.amqp.session cimport FrameSession
 from leveret.protocols.amqp.traffic cimport ChannelRoute, ChannelTraffic
 from leveret.core.properties cimport Scan

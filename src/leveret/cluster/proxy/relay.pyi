@@ -4,9 +4,9 @@ from leveret.cluster.proxy.confirms import Confirms, Sent, Verdict
 from leveret.cluster.proxy.connection import ProxyConnection
 from leveret.cluster.proxy.tags import MessageNames, Tags
 from leveret.core.queue import Queue
-from leveret.protocols.amqp.frames import FrameReader, FrameWriter
 from leveret.protocols.amqp.session import FrameSession
 from leveret.protocols.amqp.traffic import ChannelRoute, ChannelTraffic
+from leveret.wire.frames import FrameReader, FrameWriter
 
 class ShardConnectionBase:
     connection: ProxyConnection

@@ -15,7 +15,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
-from leveret.protocols.amqp.frames cimport BODY, FRAME_MAX_MAX, HEADER, METHOD
+from leveret.wire.frames cimport BODY, FRAME_MAX_MAX, HEADER, METHOD
 from leveret.protocols.amqp.traffic cimport put_tag
 from leveret.core.held cimport Held
 from leveret.core.properties cimport Scan
@@ -24,7 +24,7 @@ from leveret.core.tables cimport big_endian
 
 from leveret.cluster.proxy.claims import short
 from leveret.protocols.amqp.publishing import check_sizes
-from leveret.protocols.amqp.replies import ProtocolError, Reply
+from leveret.wire.replies import ProtocolError, Reply
 
 cdef enum:
     CHANNEL_MAX = 65_535

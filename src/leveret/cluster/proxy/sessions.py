@@ -16,8 +16,8 @@ from leveret.cluster.proxy.proxied import ProxiedClient
 from leveret.cluster.rpc.link import DOWN
 from leveret.core.errors import InvalidArgument, NotFound
 from leveret.protocols.amqp.connection import AmqpPeer
-from leveret.protocols.amqp.frames import FrameWriter
 from leveret.security.identity import Identity
+from leveret.wire.frames import FrameWriter
 
 if TYPE_CHECKING:
     from leveret.cluster.proxy.shard_connection import ShardConnection

@@ -16,8 +16,8 @@ from leveret.clock import ticks_us
 from leveret.cluster.proxy.claims import Name, claims
 from leveret.cluster.proxy.relay import ShardChannelBase
 from leveret.core.consumer_arguments import OFFSET, OFFSETS
-from leveret.protocols.amqp.codec import encode
-from leveret.protocols.amqp.methods import BasicConsume, BasicQos, ChannelOpen, ConfirmSelect, Method
+from leveret.wire.codec import encode
+from leveret.wire.methods import BasicConsume, BasicQos, ChannelOpen, ConfirmSelect, Method
 
 if TYPE_CHECKING:
     from leveret.cluster.proxy.shard_connection import ShardConnection

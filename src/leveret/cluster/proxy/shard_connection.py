@@ -15,10 +15,10 @@ from leveret.cluster.proxy.proxied import ProxiedClient
 from leveret.cluster.proxy.relay import ShardConnectionBase
 from leveret.cluster.proxy.shard_channel import ShardChannel
 from leveret.core.errors import BrokerClosed, JournalFailed
-from leveret.protocols.amqp import methods
-from leveret.protocols.amqp.codec import decode, encode
-from leveret.protocols.amqp.frames import BODY, HEADER, METHOD, FrameWriter
-from leveret.protocols.amqp.methods import Method
+from leveret.wire import methods
+from leveret.wire.codec import decode, encode
+from leveret.wire.frames import BODY, HEADER, METHOD, FrameWriter
+from leveret.wire.methods import Method
 
 if TYPE_CHECKING:
     from leveret.cluster.proxy.connection import ProxyConnection

@@ -20,7 +20,7 @@ from leveret.core.tables cimport big_endian
 from leveret.protocols.amqp.tag_rows cimport find_tag, roomy, roomy_row
 
 from leveret.cluster.proxy.claims import unknown
-from leveret.protocols.amqp.replies import ProtocolError, Reply
+from leveret.wire.replies import ProtocolError, Reply
 
 cdef enum:
     METHOD_BYTES = 4

@@ -30,19 +30,20 @@ from leveret.core.routing import walk
 from leveret.core.streams import StreamCursor
 from leveret.core.topology import TRACE_EXCHANGE, Vhost
 from leveret.operations.registry import OPERATIONS, rule_of
-from leveret.protocols.amqp import firehose, methods
+from leveret.protocols.amqp import firehose
 from leveret.protocols.amqp.bodies import delivered_header, tried
-from leveret.protocols.amqp.codec import encode
 from leveret.protocols.amqp.handlers import basic, channel, exchange, queue
 from leveret.protocols.amqp.names import REPLY_TO, stripped
 from leveret.protocols.amqp.publishing import Publish
-from leveret.protocols.amqp.replies import ProtocolError, Reply, refusal
 from leveret.protocols.amqp.replying import ReplyConsumer
 from leveret.protocols.amqp.state import Hold
 from leveret.protocols.amqp.subscriber import StreamSubscriber
 from leveret.protocols.amqp.traffic import ChannelRoute, ChannelTraffic
 from leveret.protocols.amqp.transaction import DeliveryTags, Transaction
 from leveret.security.authorisation import Role, authorise
+from leveret.wire import methods
+from leveret.wire.codec import encode
+from leveret.wire.replies import ProtocolError, Reply, refusal
 
 if TYPE_CHECKING:
     from leveret.protocols.amqp.connection import AmqpConnection

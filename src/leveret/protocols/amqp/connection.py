@@ -19,19 +19,20 @@ from leveret.core.switch import Switch
 from leveret.core.topology import Vhost
 from leveret.observability.logs import Log
 from leveret.operations.registry import OPERATIONS
-from leveret.protocols.amqp import methods, watch
+from leveret.protocols.amqp import watch
 from leveret.protocols.amqp.channel import Channel
-from leveret.protocols.amqp.codec import decode, encode
-from leveret.protocols.amqp.frames import METHOD, PROTOCOL_HEADER, FrameReader, accepts
 from leveret.protocols.amqp.handlers import connection as control
 from leveret.protocols.amqp.handshake import LOCALES, mechanisms
-from leveret.protocols.amqp.replies import ProtocolError, Reply, refusal
 from leveret.protocols.amqp.session import FrameSession
 from leveret.protocols.amqp.state import HANDSHAKE, UNKNOWN, ConnectionState, Hold, Owned
 from leveret.security.authentication import AuthenticatedLogin
 from leveret.security.authorisation import admit
 from leveret.security.identity import Identity
 from leveret.security.logins import LoginAttempt
+from leveret.wire import methods
+from leveret.wire.codec import decode, encode
+from leveret.wire.frames import METHOD, PROTOCOL_HEADER, FrameReader, accepts
+from leveret.wire.replies import ProtocolError, Reply, refusal
 
 if TYPE_CHECKING:
     from leveret.protocols.amqp.hub import Hub

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from leveret.core.jsonable import plain
 from leveret.core.queue import Queue
-from leveret.protocols.amqp.replies import Reply
 from leveret.protocols.amqp.state import ConnectionState
 from leveret.protocols.amqp.subscriber import Subscriber
+from leveret.wire.replies import Reply
 
 if TYPE_CHECKING:
     from leveret.protocols.amqp.channel import Channel

@@ -1,6 +1,6 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from leveret.protocols.amqp.frames cimport Buffer
+from leveret.wire.frames cimport Buffer
 
 cdef class Gathering:
     cdef public uint64_t large_bytes        # bodies of this size are kept outside of the log

@@ -9,7 +9,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 
-from leveret.protocols.amqp.frames cimport drop, free_buffer, room
+from leveret.wire.frames cimport drop, free_buffer, room
 
 
 cdef class Gathering:

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from leveret.core.tables import MalformedTable, decode_table
-from leveret.protocols.amqp.replies import ProtocolError, Reply
 from leveret.security.authentication import TOKEN_BYTES_MAX, Credentials
 from leveret.version import version
+from leveret.wire.replies import ProtocolError, Reply
 
 NAME_BYTES_MAX = 255
 RESPONSE_BYTES_MAX = TOKEN_BYTES_MAX + NAME_BYTES_MAX + 64

@@ -20,7 +20,6 @@ from leveret.observability.audit import Audit
 from leveret.observability.logs import Log
 from leveret.protocols.amqp.bodies import Bodies, tried
 from leveret.protocols.amqp.description import TrafficCounts
-from leveret.protocols.amqp.frames import PendingOutput
 from leveret.protocols.amqp.handshake import server_properties
 from leveret.protocols.amqp.limits import AmqpLimits, Quotas
 from leveret.protocols.amqp.replying import Replies
@@ -30,6 +29,7 @@ from leveret.runtime.durability import DurableNotifier
 from leveret.security.access import Access
 from leveret.security.authentication import AuthenticatedLogin, Authentication, Credentials
 from leveret.security.logins import NO_NAME, LoginAttempt
+from leveret.wire.frames import PendingOutput
 
 if TYPE_CHECKING:
     from leveret.protocols.amqp.connection import AmqpConnection

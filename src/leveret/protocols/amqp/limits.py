@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from leveret.core.errors import PreconditionFailed
-from leveret.protocols.amqp.replies import ProtocolError, Reply
+from leveret.wire.replies import ProtocolError, Reply
 
 if TYPE_CHECKING:
     from leveret.protocols.amqp.connection import AmqpConnection

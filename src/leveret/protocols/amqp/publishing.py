@@ -15,10 +15,10 @@ from leveret.core.properties import ABSENT, INVALID, content, decode_header, sca
 from leveret.core.publish import group_key, route_of
 from leveret.core.queue import Queue
 from leveret.protocols.amqp.firehose import trace_publish
-from leveret.protocols.amqp.methods import BasicReturn
 from leveret.protocols.amqp.names import REPLY_TO
-from leveret.protocols.amqp.replies import Reply
 from leveret.security.authorisation import check_user_id
+from leveret.wire.methods import BasicReturn
+from leveret.wire.replies import Reply
 
 if TYPE_CHECKING:
     from leveret.protocols.amqp.channel import Channel

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from leveret.protocols.amqp.methods import BasicDeliver
 from leveret.protocols.amqp.names import node_of_reply, reply_name
+from leveret.wire.methods import BasicDeliver
 
 if TYPE_CHECKING:
     from leveret.protocols.amqp.channel import Channel

@@ -20,13 +20,9 @@ from typing import Any, TypeVar, cast
 
 from leveret.core.errors import JournalFailed
 from leveret.observability.logs import LimitedEvent, Log
-from leveret.protocols.amqp.codec import encode
 from leveret.protocols.amqp.connection import AmqpConnection, AmqpPeer
-from leveret.protocols.amqp.frames import METHOD, FrameReader, FrameWriter
 from leveret.protocols.amqp.hub import BrokerRuntime, Hub
 from leveret.protocols.amqp.limits import AmqpLimits
-from leveret.protocols.amqp.methods import ConnectionClose, ConnectionCloseOk
-from leveret.protocols.amqp.replies import ProtocolError
 from leveret.protocols.amqp.watch import SWEEP_MS
 from leveret.protocols.net.admission import ConnectionBudget, Slot
 from leveret.protocols.net.listener import SocketListener
@@ -36,6 +32,10 @@ from leveret.security.access import Access
 from leveret.security.authentication import Authentication
 from leveret.security.logins import LoginAttempt
 from leveret.security.tls import ServerTls
+from leveret.wire.codec import encode
+from leveret.wire.frames import METHOD, FrameReader, FrameWriter
+from leveret.wire.methods import ConnectionClose, ConnectionCloseOk
+from leveret.wire.replies import ProtocolError
 
 OUTPUT_BYTES_HIGH = 1 << 20  # what waits in the buffer of a socket before its consumers get no more
 LINGER_S = 10.0  # for a client that was told to go to do so; who never does would keep its place for ever

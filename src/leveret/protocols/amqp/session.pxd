@@ -1,6 +1,6 @@
 from libc.stdint cimport uint32_t, uint64_t
 
-from leveret.protocols.amqp.frames cimport Frame, FrameReader, Outlet
+from leveret.wire.frames cimport Frame, FrameReader, Outlet
 from leveret.protocols.amqp.traffic cimport ChannelTraffic
 
 cdef class FrameSession:

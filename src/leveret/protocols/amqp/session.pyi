@@ -1,7 +1,7 @@
 from typing import Any
 
-from leveret.protocols.amqp.frames import FrameReader, Outlet, PendingOutput
 from leveret.protocols.amqp.traffic import ChannelRoute, ChannelTraffic
+from leveret.wire.frames import FrameReader, Outlet, PendingOutput
 
 class FrameSession:
     reader: FrameReader

@@ -7,12 +7,12 @@ leveret.protocols.amqp.connection.AmqpConnection. Whatever is raised meanwhile b
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint16_t
 
-from leveret.protocols.amqp.frames cimport BODY, HEADER, METHOD, free_buffer
+from leveret.wire.frames cimport BODY, HEADER, METHOD, free_buffer
 from leveret.protocols.amqp.traffic cimport Settlement
 from leveret.core.tables cimport big_endian
 
-from leveret.protocols.amqp.frames import unexpected
-from leveret.protocols.amqp.replies import ProtocolError, Reply
+from leveret.wire.frames import unexpected
+from leveret.wire.replies import ProtocolError, Reply
 from leveret.core.errors import DiskFull
 
 cdef enum:

@@ -13,7 +13,7 @@ one stands in the list of what is not acknowledged for all that this consumer wa
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from leveret.protocols.amqp.frames cimport BODY, HEADER, METHOD, Outlet, frame_start, room
+from leveret.wire.frames cimport BODY, HEADER, METHOD, Outlet, frame_start, room
 from leveret.protocols.amqp.traffic cimport ChannelTraffic, is_redelivered, put_tag
 from leveret.core.held cimport READING, Held, new_held
 from leveret.core.ports cimport Entry, Record

@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from leveret.protocols.amqp.gathering cimport Gathering
-from leveret.protocols.amqp.frames cimport Outlet
+from leveret.wire.frames cimport Outlet
 from leveret.protocols.amqp.unacked cimport Unacked
 from leveret.core.consumer cimport Consumer
 from leveret.core.held cimport Held

@@ -7,8 +7,8 @@ from leveret.core.held import Held
 from leveret.core.publish import Publisher
 from leveret.core.queue import Queue
 from leveret.core.switch import Switch
-from leveret.protocols.amqp.frames import Outlet
 from leveret.protocols.amqp.unacked import Unacked
+from leveret.wire.frames import Outlet
 
 class ChannelRoute:
     wire: bytes

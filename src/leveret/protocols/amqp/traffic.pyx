@@ -14,7 +14,7 @@ from random import random
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.string cimport memcmp, memcpy
 
-from leveret.protocols.amqp.frames cimport BODY, HEADER, METHOD, frame_start, room
+from leveret.wire.frames cimport BODY, HEADER, METHOD, frame_start, room
 from leveret.core.engine cimport Engine
 from leveret.core.held cimport LEASED, READING
 from leveret.core.message cimport BLOB, PERSISTENT, REDELIVERED
@@ -22,8 +22,8 @@ from leveret.core.ports cimport ACKED, REJECTED, REQUEUED, Content, Record, mess
 from leveret.core.properties cimport ABSENT, INVALID, scan
 from leveret.core.tables cimport big_endian
 
-from leveret.protocols.amqp.frames import unexpected
-from leveret.protocols.amqp.replies import ProtocolError, Reply
+from leveret.wire.frames import unexpected
+from leveret.wire.replies import ProtocolError, Reply
 from leveret.core.tables import MalformedTable
 
 cdef enum:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from leveret.core.held import Held
 from leveret.observability.logs import Log
-from leveret.protocols.amqp.replies import ProtocolError, Reply
 from leveret.protocols.amqp.state import HANDSHAKE, ConnectionState
 from leveret.protocols.amqp.subscriber import Subscriber
+from leveret.wire.replies import ProtocolError, Reply
 
 if TYPE_CHECKING:
     from leveret.protocols.amqp.channel import Channel

@@ -11,11 +11,11 @@ from leveret.core.names import described
 from leveret.core.queue import Queue
 from leveret.core.queue_types import check_get
 from leveret.core.streams import Recorder, StreamCursor
-from leveret.protocols.amqp import methods
 from leveret.protocols.amqp.names import REPLY_TO, consumer_tag
-from leveret.protocols.amqp.replies import ProtocolError, Reply
 from leveret.protocols.amqp.replying import ReplyConsumer
 from leveret.protocols.amqp.subscriber import StreamSubscriber, Subscriber
+from leveret.wire import methods
+from leveret.wire.replies import ProtocolError, Reply
 
 if TYPE_CHECKING:
     from leveret.protocols.amqp.channel import Channel, Handlers

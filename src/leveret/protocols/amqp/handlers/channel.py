@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leveret.protocols.amqp import methods
-from leveret.protocols.amqp.replies import ProtocolError, Reply
 from leveret.protocols.amqp.transaction import Transaction
+from leveret.wire import methods
+from leveret.wire.replies import ProtocolError, Reply
 
 if TYPE_CHECKING:
     from leveret.protocols.amqp.channel import Channel, Handlers

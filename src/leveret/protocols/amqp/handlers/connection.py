@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from leveret.core.errors import AccessRefused
 from leveret.observability.logs import Log
 from leveret.operations.registry import OPERATIONS
-from leveret.protocols.amqp import methods
 from leveret.protocols.amqp.handshake import CERTIFICATE_MECHANISM, mechanisms, parse_response
-from leveret.protocols.amqp.replies import ProtocolError, Reply
 from leveret.protocols.amqp.state import ConnectionState
 from leveret.protocols.amqp.watch import SHORT_HEARTBEAT_MS
 from leveret.security.authentication import AuthenticatedLogin
 from leveret.security.authorisation import admit
 from leveret.security.peers import is_loopback
+from leveret.wire import methods
+from leveret.wire.replies import ProtocolError, Reply
 
 if TYPE_CHECKING:
     from leveret.protocols.amqp.connection import AmqpConnection, AmqpPeer

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from leveret.core.changes import Bind, DeclareExchange, DeleteExchange, Unbind
 from leveret.core.policy import ALTERNATE_EXCHANGE
-from leveret.protocols.amqp import methods
 from leveret.protocols.amqp.names import refuse_default, stripped
 from leveret.security.authorisation import Role
+from leveret.wire import methods
 
 if TYPE_CHECKING:
     from leveret.protocols.amqp.channel import Channel, Handlers

@@ -9,9 +9,9 @@ from leveret.core.changes import Bind, DeclareQueue, Unbind
 from leveret.core.errors import QueueNotFound
 from leveret.core.names import described
 from leveret.core.queue import Queue
-from leveret.protocols.amqp import methods
 from leveret.protocols.amqp.names import REPLY_TO, queue_name, refuse_default, stripped
 from leveret.security.authorisation import Role
+from leveret.wire import methods
 
 if TYPE_CHECKING:
     from leveret.protocols.amqp.channel import Channel, Handlers

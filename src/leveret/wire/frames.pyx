@@ -21,7 +21,7 @@ from libc.string cimport memcpy, memmove
 
 from leveret.core.tables cimport big_endian
 
-from leveret.protocols.amqp.replies import ProtocolError, Reply
+from leveret.wire.replies import ProtocolError, Reply
 from leveret.core.errors import InvalidArgument
 
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from leveret.core.errors import InvalidArgument
 from leveret.core.tables import KEY_BYTES_MAX, MalformedTable, decode_table, encode_table
-from leveret.protocols.amqp.methods import METHODS, Method, MethodArgument, MethodSpec
-from leveret.protocols.amqp.replies import ProtocolError, Reply
+from leveret.wire.methods import METHODS, Method, MethodArgument, MethodSpec
+from leveret.wire.replies import ProtocolError, Reply
 
 WIDTHS = {"octet": 1, "short": 2, "long": 4, "longlong": 8}
 BITS_MAX = 8  # in one octet
