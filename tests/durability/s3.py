@@ -1,7 +1,8 @@
-"""As much of an S3 server as a blob store needs: put, get, delete and list, in memory."""
+"""As much of an S3 server as blobs and archives need: put (also only a new object), get, head, delete and list."""
 
+import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -38,9 +39,17 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        if not self.is_broken():
-            self.server.objects[unquote(urlsplit(self.path).path)] = body
+        if self.is_broken():
+            return
+        path = unquote(urlsplit(self.path).path)
+        if self.headers["If-None-Match"] == "*" and path in self.server.objects:
+            self.answer(412, b"<Error><Code>PreconditionFailed</Code></Error>")
+        else:
+            self.server.objects[path] = body
             self.answer(200)
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
 
     def do_GET(self) -> None:
         if self.is_broken():
@@ -51,7 +60,11 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(200, self.listing(unquote(url.path).rstrip("/"), query.get("prefix", [""])[0]))
             return
         found = self.server.objects.get(unquote(url.path))
-        self.answer(404 if found is None else 200, found or b"")
+        if found is not None and (part := re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"] or "")):
+            first, last = int(part[1]), min(int(part[2]), len(found) - 1)
+            self.answer(206, found[first : last + 1], {"Content-Range": f"bytes {first}-{last}/{len(found)}"})
+        else:
+            self.answer(404 if found is None else 200, found or b"")
 
     def do_DELETE(self) -> None:
         if not self.is_broken():
@@ -88,13 +101,16 @@ class Handler(BaseHTTPRequestHandler):
             f'<ListBucketResult xmlns="{XMLNS}"><IsTruncated>false</IsTruncated>{"".join(found)}</ListBucketResult>'
         ).encode()
 
-    def answer(self, status: int, body: bytes = b"") -> None:
+    def answer(self, status: int, body: bytes = b"", headers: Mapping[str, str] | None = None) -> None:
         self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("ETag", '"0"')
         self.send_header("Last-Modified", "Sat, 31 Jan 2026 00:00:00 GMT")
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def handle(self) -> None:
         """Answer; a client that was closed meanwhile wants no answer."""

@@ -6,12 +6,22 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from pyiceberg.utils.concurrent import ExecutorFactory
 
 from leveret.spark.session import SMALL, session
 from tests.parts import need_program
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@pytest.fixture(autouse=True)
+def no_pool_left_behind() -> Iterator[None]:
+    """End the threads that pyiceberg reads with, which it would keep for the next time."""
+    yield
+    if (pool := ExecutorFactory._instance) is not None:
+        pool.shutdown()
+        ExecutorFactory._instance = None
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import shutil
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 from pyspark.sql.datasource import EqualTo
@@ -14,9 +14,10 @@ from pyspark.sql.datasource import EqualTo
 import leveret
 from leveret.core.errors import InvalidArgument, PreconditionFailed
 from leveret.spark import archive as jobs
-from leveret.spark import manifest as manifests
-from leveret.spark.archive import Archive, archive
-from leveret.spark.manifest import read_manifest
+from leveret.spark import compaction
+from leveret.spark.archive import Archive, archive, opened
+from leveret.spark.archive_state import ArchivedJournal, ArchiveState
+from leveret.spark.iceberg import DirectoryCatalog, IcebergArchive
 from leveret.spark.segments import open_segment, segment_files
 from leveret.spark.tables import read_table
 from tests.spark.history import reader_of, rows_of
@@ -49,9 +50,9 @@ def counted(rows: list[dict[str, Any]], *columns: str) -> Counter[tuple[Any, ...
     return Counter(tuple(row[column] for column in columns) for row in rows)
 
 
-def archived_with(salt: int) -> manifests.Manifest:
-    """The manifest of an archive that has the first segment, with this salt."""
-    return manifests.Manifest(1, (), {0: manifests.ArchivedJournal(first=1, last=1, salt=salt)})
+def archived_with(salt: int) -> ArchiveState:
+    """The state of an archive that has the first segment, with this salt."""
+    return ArchiveState({0: ArchivedJournal(first=1, last=1, salt=salt)})
 
 
 class Killed(Exception):
@@ -69,16 +70,23 @@ def test_every_row_of_sealed_segments_is_archived_once_even_if_runs_are_killed(
     data, handed, out = tmp_path / "data", tmp_path / "handed", tmp_path / "out"
     job = Archive(str(out), (str(data), str(handed)), remove_segments=True)
 
-    def killed(*arguments: object) -> None:
+    def killed(*arguments: object) -> NoReturn:
         raise Killed
+
+    write = DirectoryCatalog.write
+
+    def killed_between(catalog: DirectoryCatalog, name: str, version: int, metadata: Any) -> str:
+        """Be killed after messages are committed, and before events are."""
+        return write(catalog, name, version, metadata) if (name, version) != ("events", 2) else killed()
 
     work(data, handed, 30)
     with monkeypatch.context() as patched:
-        patched.setattr(manifests, "replace_file", killed)
+        patched.setattr(DirectoryCatalog, "write", killed_between)
         with pytest.raises(Killed):
             archive(spark, job, now_ms())
-    assert list(out.rglob("*.parquet"))
-    assert not list(out.glob("manifest-*"))
+    assert rows_of(out) == []
+    assert len(rows_of(out, table="messages")) >= 20
+    assert len(list(handed.glob("seg-*.log"))) >= 2
 
     first = archive(spark, job, now_ms())
     assert first.segments >= 3
@@ -113,11 +121,11 @@ def test_small_files_are_put_together_and_old_days_go(
     data, handed, out = tmp_path / "data", tmp_path / "handed", tmp_path / "out"
     job = Archive(str(out), (str(handed),), archived_bytes=1)
     work(data, handed, 15)
-    monkeypatch.setattr(jobs, "SMALL_FILES_MIN", 100)
+    monkeypatch.setattr(compaction, "SMALL_FILES_MIN", 100)
     loose = archive(spark, job, now_ms())
-    assert loose.generation == loose.segments >= 2
+    assert loose.generation == 1 + loose.segments >= 3
     before = counted(rows_of(out), "event", "queue", "seq", "at")
-    monkeypatch.setattr(jobs, "SMALL_FILES_MIN", 2)
+    monkeypatch.setattr(compaction, "SMALL_FILES_MIN", 2)
     dense = archive(spark, job, now_ms())
     assert dense.compacted_files >= 4
     assert dense.files < loose.files
@@ -127,7 +135,7 @@ def test_small_files_are_put_together_and_old_days_go(
     expired = archive(spark, job, now_ms() + 16 * DAY_MS)
     assert expired.files == 0
     assert not list(out.rglob("*.parquet"))
-    assert read_manifest(str(out)).journal(0).last > 0
+    assert IcebergArchive(str(out)).state("events").journal(0).last > 0
 
 
 def test_messages_whose_segment_was_gone_before_the_archive_began_are_archived_once(
@@ -151,7 +159,8 @@ def test_the_journal_of_another_broker_is_refused(tmp_path: Path) -> None:
     assert len(jobs._sealed(source, archived_with(salt))) >= 2
     with pytest.raises(PreconditionFailed, match="another broker"):
         jobs._sealed(source, archived_with(salt + 1))
-    manifests.commit(str(tmp_path), archived_with(salt + 1))
+    with opened(str(tmp_path)) as tables:
+        tables.commit(tables.table("events"), state=archived_with(salt + 1))
     with pytest.raises(PreconditionFailed, match="another broker"):
         rows_of(tmp_path / "handed", archive=str(tmp_path))
 

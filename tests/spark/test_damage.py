@@ -12,8 +12,8 @@ import pytest
 from pyspark.errors import PySparkException
 
 import leveret
-from leveret.spark.manifest import manifest_name
 from tests.spark.history import small_history
+from tests.spark.test_iceberg import filled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,18 +45,18 @@ def damaged_stream(folder: Path) -> tuple[Path, dict[str, str]]:
     return path, {"stream": "clicks"}
 
 
-def damaged_manifest(folder: Path) -> tuple[Path, dict[str, str]]:
-    path = folder / manifest_name(1)
-    path.parent.mkdir()
-    path.write_text('{"format": 2, "gener')
+def damaged_archive(folder: Path) -> tuple[Path, dict[str, str]]:
+    filled(str(folder))
+    path = sorted(folder.rglob("events/**/*.parquet"))[0]
+    path.write_bytes(path.read_bytes()[:-4])
     return path, {}
 
 
-@pytest.mark.parametrize("damaged", [damaged_segment, damaged_stream, damaged_manifest])
+@pytest.mark.parametrize("damaged", [damaged_segment, damaged_stream, damaged_archive])
 def test_a_query_on_damaged_files_says_which_and_where(
     spark: SparkSession, tmp_path: Path, damaged: Callable[[Path], tuple[Path, dict[str, str]]]
 ) -> None:
     path, options = damaged(tmp_path / "data")
     with pytest.raises(PySparkException) as refused:
         spark.read.format("leveret").options(**options).load(str(tmp_path / "data")).count()
-    assert re.search(rf"{path}[^\n]* at offset \d+: restore", str(refused.value))
+    assert re.search(rf"{path}[^\n]* (at offset \d+|\([^\n]*\)): restore", str(refused.value))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F
@@ -12,8 +12,9 @@ from pyspark.sql import functions as F
 from leveret.core.errors import InvalidArgument, PreconditionFailed
 from leveret.spark import writing
 from leveret.spark.archive import Archive, archive
+from leveret.spark.archive_state import is_archive
 from leveret.spark.directories import directory
-from leveret.spark.manifest import is_archive
+from leveret.spark.iceberg import IcebergArchive
 from leveret.spark.report import job as reports
 from leveret.spark.source import LeveretSource
 from leveret.spark.tables import read_table
@@ -69,7 +70,7 @@ def test_an_archive_by_its_uri_has_every_row_before_segments_go(
     handed, out = tmp_path / "handed over", tmp_path / "out [1]"
     work(tmp_path / "data", handed, 30)
     published = {row["seq"] for row in rows_of(handed) if row["event"] == "published"}
-    monkeypatch.setattr("leveret.spark.archive.SMALL_FILES_MIN", 1)
+    monkeypatch.setattr("leveret.spark.compaction.SMALL_FILES_MIN", 1)
     job = Archive(f"file://{out}", (handed.as_uri(),), remove_segments=True)
     done = archive(spark, job, now_ms())
     assert done.removed_segments == done.segments >= 2
@@ -88,11 +89,21 @@ def test_rows_that_this_machine_does_not_see_are_not_archived_and_nothing_is_rem
     handed, out = tmp_path / "handed", tmp_path / "out"
     work(tmp_path / "data", handed, 30)
     before = sorted(handed.glob("seg-*.log"))
-    # As if the tasks ran on a machine with a disk of its own.
-    monkeypatch.setattr(writing, "uri_of", lambda path: f"file://{tmp_path}/elsewhere{path}")
-    with pytest.raises(PreconditionFailed, match=r"wrote [1-9]\d* rows .* sees 0 of them; .* every machine"):
+    here = IcebergArchive.described
+    elsewhere = tmp_path / "elsewhere"
+
+    def on_another_machine(tables: IcebergArchive, table: Any, names: list[str]) -> Any:
+        """As if the tasks ran on a machine with a disk of its own."""
+        for name in names:
+            (elsewhere / name).parent.mkdir(parents=True, exist_ok=True)
+            (out / name).rename(elsewhere / name)
+        return here(tables, table, names)
+
+    monkeypatch.setattr(IcebergArchive, "described", on_another_machine)
+    with pytest.raises(PreconditionFailed, match=r"wrote [1-9]\d* rows .* sees 0 of them.* every machine"):
         archive(spark, Archive(str(out), (str(handed),), remove_segments=True), now_ms())
-    assert not is_archive(str(out))
+    assert rows_of(out) == rows_of(out, table="messages") == []
+    assert list(elsewhere.rglob("*.parquet"))
     assert sorted(handed.glob("seg-*.log")) == before
 
 

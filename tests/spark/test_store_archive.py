@@ -20,8 +20,8 @@ from leveret.cluster.shards.groups import ShardGroups, shards_of
 from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed, StoreUnreachable
 from leveret.embedded.broker import open_shard
 from leveret.spark.archive import Archive, archive
+from leveret.spark.archive_state import ArchivedJournal, ArchiveState
 from leveret.spark.lifecycle import lifecycle
-from leveret.spark.manifest import ArchivedJournal, Manifest
 from leveret.spark.store_segments import StoreSegments
 from leveret.spark.tables import read_table
 from leveret.storage.journal.postgres.store import Takeover
@@ -136,7 +136,7 @@ def fetching(store_url: str, tmp_path: Path) -> Iterator[StoreSegments]:
 
 def test_a_segment_that_goes_before_its_turn_is_left_out(fetching: StoreSegments, store_url: str) -> None:
     assert fetching.newest == {0: 3}
-    found = fetching.fetched(Manifest(), ())
+    found = fetching.fetched(ArchiveState(), ())
     assert Path(next(found)).parts[-2:] == ("shard=0", "seg-00000000000000000001.log")
     with leveret.open(store_url) as broker:
         broker.queue("orders").purge()
@@ -148,17 +148,17 @@ def test_a_segment_that_goes_before_its_turn_is_left_out(fetching: StoreSegments
 def test_connections_that_are_lost_between_two_segments_are_made_anew(
     fetching: StoreSegments, postgres: PostgresServer
 ) -> None:
-    found = fetching.fetched(Manifest(), ())
+    found = fetching.fetched(ArchiveState(), ())
     first = next(found)
     postgres.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'leveret'")
     assert [Path(path).name for path in (first, *found)] == [f"seg-{number:020}.log" for number in (1, 2)]
 
 
 def test_the_store_of_another_broker_is_refused(fetching: StoreSegments) -> None:
-    first = Path(next(fetching.fetched(Manifest(), ())))
+    first = Path(next(fetching.fetched(ArchiveState(), ())))
     for journal in (ArchivedJournal(1, 1, 5), ArchivedJournal(1, 99, 5)):
         with pytest.raises(PreconditionFailed, match="another broker"):
-            list(fetching.fetched(Manifest(journals={0: journal}), ()))
+            list(fetching.fetched(ArchiveState(journals={0: journal}), ()))
     fetching.drop([str(first)])
     assert not first.exists()
 

@@ -17,7 +17,7 @@ from leveret.client.broker import connect
 from leveret.core.errors import InvalidArgument, NotFound
 from leveret.server.control_client import Remote, connected
 
-EXTRA = {"pyspark", "pyarrow", "py4j", "grpc", "pandas"}
+EXTRA = {"pyspark", "pyarrow", "pyiceberg", "py4j", "grpc", "pandas"}
 """Modules that the extra `pipeline`, or Spark's own extras, bring."""
 
 
@@ -33,14 +33,14 @@ def argument(*names: str, **options: Any) -> CommandArgument:
     return CommandArgument(names, options)
 
 
-PATH = argument("--path", required=True, metavar="DIR", help="data directory of a broker, or an archive")
+PATH = argument("--path", required=True, metavar="PLACE", help="data directory of a broker, or an archive")
 URL = argument("--url", help="address of the broker, for example http://127.0.0.1:15672")
 TOKEN = argument(
     "--token", default=os.environ.get("LEVERET_TOKEN"), help="token of the REST API; default: $LEVERET_TOKEN"
 )
 HANDED = argument("--archive", metavar="DIR", help="where the broker hands old segments to (its archive_dir)")
 BESIDE = argument(
-    "--archive", metavar="DIR", help="what belongs to --path: a Parquet archive, or the broker's archive_dir"
+    "--archive", metavar="PLACE", help="what belongs to --path: an archive of tables, or the broker's archive_dir"
 )
 KEYS = (
     argument("--encryption-key-file", metavar="FILE", help="keys of encrypted segments"),
@@ -53,9 +53,9 @@ SOURCE = (
     argument("--until", metavar="TIME", help="only what happened before this time"),
     *KEYS,
 )
-OPTIONAL_PATH = argument("--path", metavar="DIR", help="observe the workload in this data directory or archive")
+OPTIONAL_PATH = argument("--path", metavar="PLACE", help="observe the workload in this data directory or archive")
 EITHER = (
-    argument("--path", metavar="DIR", help="data directory of a broker, or an archive"),
+    argument("--path", metavar="PLACE", help="data directory of a broker, or an archive"),
     argument("--store", metavar="URL", help="instead: PostgreSQL of a broker or cluster, archived to --archive first"),
     argument("--url", help="nodes that seal --store before, so that it is read to its end"),
     TOKEN,
@@ -86,7 +86,7 @@ class PipelineJob(NamedTuple):
 JOBS: tuple[PipelineJob, ...] = (
     PipelineJob(
         "archive",
-        "turn sealed segments into Parquet, by day and queue",
+        "turn sealed segments into tables of Iceberg, by day and queue",
         (
             argument("--path", metavar="DIR", help="data directory of the broker"),
             argument("--store", metavar="URL", help="instead: PostgreSQL of the broker, or of a cluster"),
@@ -95,11 +95,12 @@ JOBS: tuple[PipelineJob, ...] = (
             argument("--stream", action="append", default=[], metavar="NAME", help="a stream, too; can be repeated"),
             argument("--url", help="broker that streams are read from, and that seals --store; default: --path"),
             TOKEN,
-            argument("--out", required=True, metavar="DIR", help="the Parquet archive"),
+            argument("--out", required=True, metavar="PLACE", help="directory or s3://, gs://, abfs:// of the archive"),
             argument("--retention-days", type=int, default=14, metavar="N", help="days that are kept; default: 14"),
             argument("--keep", action="store_true", help="keep every day"),
             argument("--remove-segments", action="store_true", help="remove archived segments from --archive"),
             argument("--no-compact", action="store_true", help="leave small files as they are"),
+            argument("--convert", action="store_true", help="turn an archive of an earlier version into tables first"),
             argument("--no-seal", action="store_true", help="leave out what the server has written last"),
         ),
     ),
@@ -179,7 +180,7 @@ JOBS: tuple[PipelineJob, ...] = (
             argument("--seed", type=int, metavar="N", help="another number makes other messages; default: 1"),
             argument("--failures", type=float, metavar="SHARE", help="deliveries that fail; default: 0.03"),
             argument("--body-bytes", type=int, metavar="N", help="typical size of a message; default: 1000"),
-            argument("--out", metavar="DIR", help="new directory for the archive"),
+            argument("--out", metavar="PLACE", help="new directory for the archive"),
             argument("--publish", metavar="URL", help="broker to publish the messages to"),
             TOKEN,
         ),
@@ -221,13 +222,15 @@ def run(given: Namespace) -> int:
 
 
 def locate(given: Namespace) -> None:
-    """Turn each directory that is given into its absolute path, once for all that follows."""
-    directory = import_module("leveret.spark.directories").directory
+    """Turn each directory that is given into its absolute path, once for all that follows; archives have URIs, too."""
+    directories = import_module("leveret.spark.directories")
+    resolve = {"DIR": directories.directory, "PLACE": directories.archive_place}
     for row in given.job.arguments:
         flag = row.names[0]
         name = flag.removeprefix("--").replace("-", "_")
-        if row.options.get("metavar") == "DIR" and (place := getattr(given, name)) is not None:
-            setattr(given, name, directory(flag, place))
+        found = resolve.get(row.options.get("metavar", ""))
+        if found is not None and (place := getattr(given, name)) is not None:
+            setattr(given, name, found(flag, place))
 
 
 def check_either(given: Namespace) -> None:

@@ -3,19 +3,23 @@
 commands/           what the commands `leveret pipeline ...` do: one file for each, found by its name
 report/             reports on queues: tables, a page with plots, and a few lines for a terminal
 archive.py          the archive: sealed segments of the journal, and records of streams
+archive_files.py    files of an archive, in a directory or in an object store
+archive_state.py    how far the journal and streams are in an archive
 columns.py          the columns of the tables of the pipeline
+compaction.py       what keeps an archive small: old days go, small files are put together
+convert.py          archives of the layout before Iceberg become tables
 directories.py      directories: what a path or a URI names, the same for Python, for Spark and on every machine
 edits.py            messages before they are published again
 events.py           the table `events`: one row for each thing that happened to one message in one queue
 forecast.py         forecast: what a workload that grows every month needs, and when it reaches a limit
 generate.py         a workload that looks real, of any size, as rows of the table `events`
-layout.py           how tables lie in a Parquet archive: by day and folder
+iceberg.py          the tables of an archive as Apache Iceberg tables, whose catalog is their directory
+layout.py           how tables lie in an archive: by day, queue and time; files that tasks write
 lifecycle.py        the lives of messages: from events to one row for each message in each queue
 live.py             sources at a running broker: a stream or a queue, as the options say
-manifest.py         the manifest of a Parquet archive: which files count
 messages.py         the table `messages`: one row for each message in each queue that it was published to
 options.py          options of a source as Spark gives them: texts under lower-case names
-parquet.py          reading a Parquet archive: only the files that its manifest names
+parquet.py          reading an archive: only files of its newest snapshot, and of those only what may be wanted
 plan.py             capacity: what a workload needs of brokers, disks, memory and networks
 progress.py         one line on a terminal that says what a job is doing and how far Spark is
 publishing.py       publishing rows to a broker through the sink
@@ -35,6 +39,7 @@ store_segments.py   segments in PostgreSQL as files: those that are sealed are f
 stream_files.py     a stream in a data directory, as a place that tasks read from; the broker need not run
 streams.py          streams for Spark: a range of offsets as a table
 tables.py           tables by their path, whatever format they are kept in
+tasks.py            tasks of our own: each makes rows of one piece of what the driver has
 target.py           where a DataFrame is written to: the options of `df.write.format("leveret")`
 transfer.py         a redrive of messages that are changed on the way, or go to an exchange
 writing.py          writing tables as Parquet: rows that tasks wrote are counted in the files that this machine sees

@@ -1,33 +1,37 @@
-"""The archive: sealed segments of the journal, and records of streams, become Parquet by day and queue, each once.
+"""The archive: sealed segments of the journal, and records of streams, become tables of Iceberg, each row once.
 
 Segments are files, or in PostgreSQL: of one broker, or of all shards of a cluster (store_segments.py).
-Each step ends in a manifest of a new generation (manifest.py): new segments are taken in, as many at a time as
-ARCHIVED_BYTES; days that are too old are dropped; small files are put together. A run that is killed anywhere is simply
-run again. Segments in the directory that the broker hands them to (`archive_dir`) can go once the manifest has them.
+Each step ends in commits (iceberg.py): new segments are taken in, as many at a time as ARCHIVED_BYTES; days that are
+too old are dropped; small files are put together. Each table says how far it is, so a run that is killed anywhere, also
+between the commits of two tables, is simply run again. Segments in the directory that the broker hands them to
+(`archive_dir`) can go once all tables have them.
 """
 
 import json
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyiceberg.manifest import DataFile
 from pyspark.sql import DataFrame, SparkSession
 
-from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound, PreconditionFailed
-from leveret.spark import manifest as manifests
+from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed
+from leveret.spark.archive_state import ARCHIVED, JOURNALED, ArchivedJournal, ArchiveState, refuse_former
 from leveret.spark.columns import spark_schema
-from leveret.spark.directories import directory
-from leveret.spark.layout import FILE_BYTES, ArchiveLayout, placed, read_again
+from leveret.spark.compaction import compacted, expired
+from leveret.spark.convert import converted
+from leveret.spark.directories import archive_place, directory, is_stored
+from leveret.spark.iceberg import IcebergArchive, version_of
+from leveret.spark.layout import written, written_by
 from leveret.spark.live import live_source
-from leveret.spark.manifest import ArchivedJournal, File, Manifest
-from leveret.spark.parquet import archived
-from leveret.spark.scan import ARCHIVED_TABLES, TABLES, JournalScan
+from leveret.spark.scan import ARCHIVED_TABLES, JournalScan
 from leveret.spark.segments import (
+    Slice,
     is_data_directory,
     learn_archived,
     live_segment,
@@ -36,9 +40,11 @@ from leveret.spark.segments import (
     segment_files,
     shard_in,
     slices_of,
-    write_slices,
 )
 from leveret.spark.streams import StreamSource
+from leveret.spark.tables import read_table
+from leveret.spark.tasks import Batches, scattered
+from leveret.storage.disk import Disk
 from leveret.storage.encryption import load_keys
 
 if TYPE_CHECKING:
@@ -86,15 +92,12 @@ def new_records(options: dict[str, str], archived: dict[str, int]) -> News:
 
 RETENTION_DAYS = 14
 ARCHIVED_BYTES = 4 << 30
-"""Bytes of segments that one generation takes in: what is lost when a run is killed."""
+"""Bytes of segments that are committed at once: what is done again when a run is killed."""
 SLICE_BYTES = 32 << 20
-SMALL_BYTES = 32 << 20
-SMALL_FILES_MIN = 8
-"""So many small files of one day and folder are worth putting together."""
-COMPACTED_BYTES = 1 << 30
+TASK_BYTES = 64 << 20
+"""Bytes of segments that become a file for each day."""
 CONSUMERS_MAX = 100_000
 """Names of consumers that an archive remembers for segments to come."""
-_SLICES = "slices.json"
 
 Told = Callable[[str], None]
 
@@ -117,6 +120,8 @@ class Archive:
     compact: bool = True
     archived_bytes: int = ARCHIVED_BYTES
     keys: tuple[str | None, str | None] = (None, None)
+    convert: bool = False
+    """Turn an archive of an earlier version into this one's first."""
 
     @property
     def stored(self) -> dict[str, str]:
@@ -130,9 +135,9 @@ class Archive:
         return {name: key for name, key in zip(names, self.keys, strict=True) if key is not None}
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "directory", directory("out", self.directory))
+        object.__setattr__(self, "directory", archive_place("out", self.directory))
         object.__setattr__(self, "sources", tuple(directory("path", source) for source in self.sources))
-        if not self.sources and self.store is None and not (self.streams and self.url):
+        if not self.sources and self.store is None and not (self.streams and self.url) and not self.convert:
             raise InvalidArgument("nothing to archive: name a data directory, the archive_dir of a broker, or streams")
         if self.store is not None and any(map(is_data_directory, self.sources)):
             raise InvalidArgument("the journal is in a data directory or in a store: name one of them")
@@ -162,25 +167,43 @@ class Archived:
 def archive(spark: SparkSession, job: Archive, now_ms: int, tell: Told = lambda text: None) -> Archived:
     """Bring an archive up to date."""
     done = Archived()
-    with manifests.opened(job.directory) as manifest:
+    with opened(job.directory, job.convert) as tables:
         with _fetching(job) as fetching:
-            for files in _batches(job, fetching, manifest):
+            for files in _batches(job, fetching, tables.state("events")):
                 tell(f"segments {number_of(files[0])} to {number_of(files[-1])}")
-                manifest = _taken_in(spark, job, fetching, manifest, files, done)
+                _taken_in(spark, job, fetching, tables, files, done)
         for stream in job.streams:
             tell(f"stream {stream}")
-            manifest = _streamed(spark, job, manifest, stream, done)
+            _streamed(spark, job, tables, stream, done)
         if job.retention_days is not None:
-            manifest = _expired(job, manifest, now_ms, done)
+            done.expired_files = expired(tables, job.retention_days, now_ms)
         if job.compact:
-            for group in _small(manifest):
-                tell(f"{len(group)} small files of {group[0].table}")
-                manifest = _compacted(spark, job, manifest, group, done)
+            done.compacted_files = compacted(spark, tables, tell)
         if job.remove_segments:
-            done.removed_segments = _remove_segments(job, manifest)
-    done.generation, done.files = manifest.generation, len(manifest.files)
-    done.missing_segments = sum(len(journal.missing) for journal in manifest.journals.values())
+            done.removed_segments = _remove_segments(job, tables.state("events"))
+        tables.expire(now_ms)
+        done.generation, done.files = version_of(tables.table("events")), tables.count()
+        done.missing_segments = sum(len(journal.missing) for journal in tables.state("events").journals.values())
     return done
+
+
+@contextmanager
+def opened(place: str, convert: bool = False) -> Iterator[IcebergArchive]:
+    """An archive, made if need be, that no other process of this machine changes meanwhile."""
+    disk = None if is_stored(place) else Disk(place)
+    if disk is not None:
+        disk.lock()
+    try:
+        tables = IcebergArchive(place)
+        if convert:
+            converted(tables)
+        refuse_former(place)
+        for name in ARCHIVED[::-1]:
+            tables.made(name, ARCHIVED_TABLES[name])
+        yield tables
+    finally:
+        if disk is not None:
+            disk.unlock()
 
 
 @contextmanager
@@ -194,18 +217,19 @@ def _fetching(job: Archive) -> "Iterator[StoreSegments | None]":
         from leveret.spark.store_segments import StoreSegments
     except ImportError:
         raise NotFound("a store in PostgreSQL needs a library: pip install 'leveret[cluster]'") from None
-    fetching = StoreSegments(job.store, job.directory)
-    try:
-        yield fetching
-    finally:
-        fetching.close()
+    with tempfile.TemporaryDirectory() if is_stored(job.directory) else nullcontext(job.directory) as scratch:
+        fetching = StoreSegments(job.store, scratch)
+        try:
+            yield fetching
+        finally:
+            fetching.close()
 
 
-def _batches(job: Archive, fetching: "StoreSegments | None", manifest: Manifest) -> Iterator[list[str]]:
-    """The sealed segments that are not archived yet, by shard, oldest first, in pieces for one generation."""
-    sealed = _sealed(job.sources, manifest)
+def _batches(job: Archive, fetching: "StoreSegments | None", state: ArchiveState) -> Iterator[list[str]]:
+    """The sealed segments that are not archived yet, by shard, oldest first, in pieces for one commit."""
+    sealed = _sealed(job.sources, state)
     there = {(shard_in(path), number_of(path)) for path in sealed}
-    fetched: Iterable[str] = () if fetching is None else fetching.fetched(manifest, there)
+    fetched: Iterable[str] = () if fetching is None else fetching.fetched(state, there)
     files: list[str] = []
     size = 0
     for path in chain(sealed, fetched):
@@ -218,54 +242,48 @@ def _batches(job: Archive, fetching: "StoreSegments | None", manifest: Manifest)
         yield files
 
 
-def _sealed(sources: tuple[str, ...], manifest: Manifest) -> list[str]:
+def _sealed(sources: tuple[str, ...], state: ArchiveState) -> list[str]:
     """Segments that are not written to and that are not archived; those that are have to be of the same broker."""
     found = segment_files(*sources)
     live = live_segment(found, *sources)
-    return manifest.beyond([path for path in found if path != live])
+    return state.beyond([path for path in found if path != live])
 
 
 def _taken_in(
     spark: SparkSession,
     job: Archive,
     fetching: "StoreSegments | None",
-    manifest: Manifest,
+    tables: IcebergArchive,
     files: list[str],
     done: Archived,
-) -> Manifest:
-    """One generation more, with the rows of some segments."""
-    names = manifest.names
+) -> None:
+    """Take the rows of some segments into each table that does not have them."""
+    names = tables.state("events").names
     learn_archived(names, *job.sources)
     plan = slices_of(files, names, load_keys(*job.keys), SLICE_BYTES)
-    write_slices(os.path.join(job.directory, _SLICES), plan)
-    newest = {shard_in(path): number_of(path) for path in segment_files(*job.sources)}
-    journals = _journals(manifest, files, newest if fetching is None else newest | fetching.newest)
-    moved = any(number_of(path) <= journals[shard_in(path)].moved_until for path in files)
-    layout = ArchiveLayout(job.directory, manifest.generation + 1)
-    pieces = 1 + sum(map(os.path.getsize, files)) // FILE_BYTES
-    queues = len({queue.name for piece in plan for queue in piece.names.queues.values()})
-    written: list[File] = []
-    for table in TABLES:
-        rows = _rows(spark, job, manifest, os.path.dirname(files[0]), table, moved)
-        written += layout.write(placed(rows, table, queues), table, pieces)
     for known in names.values():
         known.forget_consumers(CONSUMERS_MAX)
-    taken = replace(
-        manifest, generation=layout.generation, files=(*manifest.files, *written), journals=journals, names=names
-    )
-    manifests.commit(job.directory, taken)
+    newest = {shard_in(path): number_of(path) for path in segment_files(*job.sources)}
+    counts = {}
+    for name in JOURNALED:
+        table, before = tables.table(name), tables.state(name)
+        wanted = before.beyond(files)
+        journals = _journals(before, wanted, newest if fetching is None else newest | fetching.newest)
+        moved = any(number_of(path) <= journals[shard_in(path)].moved_until for path in wanted)
+        scan = JournalScan((os.path.dirname(files[0]),), name, keys=job.keys, moved=moved)
+        found = _written(spark, tables, scan, [piece for piece in plan if piece.path in set(wanted)])
+        tables.commit(table, found, state=replace(before, journals=journals, names=names))
+        counts[name] = sum(file.record_count for file in found)
     if fetching is not None:
         fetching.drop(files)
-    os.unlink(os.path.join(job.directory, _SLICES))
     done.segments += len(files)
-    done.events += sum(file.rows for file in written if file.table == "events")
-    done.messages += sum(file.rows for file in written if file.table == "messages")
-    return taken
+    done.events += counts["events"]
+    done.messages += counts["messages"]
 
 
-def _journals(manifest: Manifest, files: list[str], newest: dict[int, int]) -> dict[int, ArchivedJournal]:
+def _journals(state: ArchiveState, files: list[str], newest: dict[int, int]) -> dict[int, ArchivedJournal]:
     """How far journals are archived after some segments more; `newest` is the last one that there is of each."""
-    journals = dict(manifest.journals)
+    journals = dict(state.journals)
     for shard, same in groupby(sorted(files, key=lambda path: (shard_in(path), number_of(path))), key=shard_in):
         some = list(same)
         salt = open_segment(some[-1]).header.salt
@@ -274,96 +292,47 @@ def _journals(manifest: Manifest, files: list[str], newest: dict[int, int]) -> d
     return journals
 
 
-def _rows(spark: SparkSession, job: Archive, manifest: Manifest, place: str, table: str, moved: bool) -> DataFrame:
-    """The rows of planned segments, the first of which is in a place.
+def _written(spark: SparkSession, tables: IcebergArchive, scan: JournalScan, plan: list[Slice]) -> list[DataFile]:
+    """Write the rows of planned slices; messages whose origin may be gone count where they were moved to, once."""
+    tasks: list[list[Slice]] = [[]]
+    for piece in plan:
+        if sum(each.end - each.offset for each in tasks[-1]) >= TASK_BYTES:
+            tasks.append([])
+        tasks[-1].append(piece)
 
-    Where the origin of moved messages may be gone they count, once.
-    """
-    planned = {"table": table, "slices": f"{job.directory}/{_SLICES}", "moved": str(moved).lower()}
-    rows = spark.read.format("leveret").options(path=place, **job.unlocked, **planned).load()
-    if table == "events" or not moved:
-        return rows
-    known = archived(spark, JournalScan((job.directory,), "messages", "queue_id,offset")) if manifest.files else None
-    once = rows.dropDuplicates(["queue_id", "offset"])
-    return once if known is None else once.join(known, ["queue_id", "offset"], "left_anti").select(*rows.columns)
+    def read(pieces: list[Slice]) -> Batches:
+        return (rows for piece in pieces for rows in scan.batches(piece))
+
+    if scan.table == "events" or not scan.moved:
+        return written_by(spark, tasks, tables, scan.table, read)
+    key = ["queue_id", "offset"]
+    known = read_table(spark, "messages", path=tables.files.root, columns=",".join(key))
+    rows = scattered(spark, tasks, spark_schema(scan.chosen), read).dropDuplicates(key)
+    return written(rows.join(known, key, "left_anti").select(*scan.chosen), tables, scan.table)
 
 
-def _streamed(spark: SparkSession, job: Archive, manifest: Manifest, stream: str, done: Archived) -> Manifest:
-    """One generation more, with the records of a stream that are new."""
+def _streamed(spark: SparkSession, job: Archive, tables: IcebergArchive, stream: str, done: Archived) -> None:
+    """Take in the records of a stream that are new."""
     options = {"stream": stream, **(job.stored if job.url is None else {"url": job.url})}
     if job.url is not None and job.token is not None:
         options["token"] = job.token
-    news = new_records(options, manifest.streams.get(stream, {}))
+    table, before = tables.table("records"), tables.state("records")
+    news = new_records(options, before.streams.get(stream, {}))
     done.missing_records += news.missing
-    if not news.records:
-        return manifest
-    layout = ArchiveLayout(job.directory, manifest.generation + 1)
-    written = layout.write(placed(news.read(spark, options), "records", 1), "records", 1)
-    done.records += sum(file.rows for file in written)
-    streams = manifest.streams | {stream: news.end}
-    return _committed(
-        job, replace(manifest, generation=layout.generation, files=(*manifest.files, *written), streams=streams)
-    )
+    if news.records:
+        found = written(news.read(spark, options), tables, "records")
+        tables.commit(table, found, state=replace(before, streams=before.streams | {stream: news.end}))
+        done.records += sum(file.record_count for file in found)
 
 
-def _expired(job: Archive, manifest: Manifest, now_ms: int, done: Archived) -> Manifest:
-    """The archive without the days that are too old."""
-    assert job.retention_days is not None
-    today = datetime.fromtimestamp(now_ms / 1000, UTC).date()
-    oldest = (today - timedelta(days=job.retention_days)).isoformat()
-    kept = tuple(file for file in manifest.files if file.date >= oldest)
-    if len(kept) == len(manifest.files):
-        return manifest
-    done.expired_files = len(manifest.files) - len(kept)
-    return _committed(job, replace(manifest, generation=manifest.generation + 1, files=kept))
-
-
-def _small(manifest: Manifest) -> Iterator[list[File]]:
-    """Groups of small files that are worth putting together: of one table, whole folders of days."""
-    small = sorted(
-        (file for file in manifest.files if file.bytes < SMALL_BYTES),
-        key=lambda file: (file.table, file.date, file.folder),
-    )
-    for _, of_table in groupby(small, key=lambda file: file.table):
-        chosen: list[File] = []
-        for _, same in groupby(of_table, key=lambda file: (file.date, file.folder)):
-            folder = list(same)
-            if len(folder) >= SMALL_FILES_MIN:
-                chosen += folder
-            if sum(file.bytes for file in chosen) > COMPACTED_BYTES:
-                yield chosen
-                chosen = []
-        if chosen:
-            yield chosen
-
-
-def _compacted(spark: SparkSession, job: Archive, manifest: Manifest, group: list[File], done: Archived) -> Manifest:
-    """The archive with some files put together."""
-    table = group[0].table
-    layout = ArchiveLayout(job.directory, manifest.generation + 1)
-    rows = read_again(spark, job.directory, group, spark_schema(ARCHIVED_TABLES[table]))
-    written = layout.write(rows, table, 1)
-    if sum(file.rows for file in written) != sum(file.rows for file in group):
-        raise DamagedJournal(f"{job.directory}: files of {table} lost rows while they were put together; run it again")
-    done.compacted_files += len(group)
-    kept = tuple(file for file in manifest.files if file not in group)
-    return _committed(job, replace(manifest, generation=layout.generation, files=(*kept, *written)))
-
-
-def _committed(job: Archive, manifest: Manifest) -> Manifest:
-    """The same manifest, durable."""
-    manifests.commit(job.directory, manifest)
-    return manifest
-
-
-def _remove_segments(job: Archive, manifest: Manifest) -> int:
+def _remove_segments(job: Archive, state: ArchiveState) -> int:
     """Remove archived segments from where the broker hands them to; its own directory it clears itself."""
     removed = 0
     for source in job.sources:
         if is_data_directory(source):
             continue
         for path in segment_files(source):
-            if manifest.journal(shard_in(path)).has(number_of(path)):
+            if state.journal(shard_in(path)).has(number_of(path)):
                 os.unlink(path)
                 Path(path.removesuffix(".log") + ".names.json").unlink(missing_ok=True)
                 removed += 1

@@ -15,6 +15,10 @@ from leveret.spark.segments import EntityNames
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 US_PER_MS = 1000
+TIME_COLUMNS = {"events": "at", "messages": "enqueued_at", "records": "enqueued_at"}
+NAME_COLUMNS = {"events": "queue", "messages": "queue", "records": "stream"}
+NUMBER_COLUMNS = {"events": "seq", "messages": "offset", "records": "offset"}
+"""Of the tables of an archive: by which they are partitioned by day, and sorted."""
 QUEUE_BITS = 32
 """Of the number of a queue in its shard."""
 

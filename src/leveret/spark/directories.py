@@ -2,7 +2,8 @@
 
     data, ./data, /var/data             a path, of the working directory if it is relative
     file:/var/data, file:///var/data    the same as a URI; %20 is a space
-    s3://bucket/data, hdfs:...          refused: Python would take it for a directory `s3:`
+    s3://bucket/archive, gs:, az:, abfs:    an object store: only archives may be there
+    s3://bucket/data, hdfs:...          otherwise refused: Python would take it for a directory `s3:`
 
 Spark resolves a path by the default file system and the working directory of its own process, and takes brackets for
 patterns; so it is given whole URIs only.
@@ -18,6 +19,30 @@ from leveret.storage.store_url import is_url
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)|(file):", re.IGNORECASE)
 _PATTERNS = re.compile(r"([\[\]{}*?\\])")
 LOCAL_HOSTS = ("", "localhost")
+STORES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss")
+"""Schemes of object stores."""
+
+
+def is_stored(place: str) -> bool:
+    """Whether an archive is in an object store."""
+    return (uri := _URI.match(place)) is not None and (uri[1] or uri[2]).lower() in STORES
+
+
+def archive_place(option: str, place: str) -> str:
+    """Where an archive is: the URI of an object store as it is, or the absolute path of a directory."""
+    if not is_stored(place):
+        return directory(option, place)
+    parts = urlsplit(place)
+    if (
+        not parts.netloc
+        or ("@" in parts.netloc and parts.scheme in ("s3", "s3a", "gs"))
+        or parts.query
+        or parts.fragment
+    ):
+        raise InvalidArgument(
+            f"{option}: write {parts.scheme}://BUCKET/FOLDER, and give credentials by the variables of the store"
+        )
+    return place.rstrip("/")
 
 
 def directory(option: str, place: str) -> str:

@@ -22,9 +22,8 @@ from pyspark.sql import functions as F
 from leveret.core.errors import DamagedJournal, InvalidArgument, PreconditionFailed
 from leveret.spark.directories import directory, pattern_of
 from leveret.spark.edits import PUBLISHED, Aim, aimed, chosen, cleaned, edited
-from leveret.spark.manifest import sync_files
 from leveret.spark.publishing import Pace, Publish
-from leveret.spark.writing import write_parquet
+from leveret.spark.writing import sync_files, write_parquet
 from leveret.storage.disk import Disk, replace_file
 
 SAMPLE_ROWS = 5

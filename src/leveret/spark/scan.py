@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 from leveret.core.names import INTERNAL_VHOST
 from leveret.spark.columns import ColumnBatch, Table, chosen, record_batch
 from leveret.spark.events import EVENTS
-from leveret.spark.manifest import read_manifest
 from leveret.spark.messages import MESSAGES
 from leveret.spark.records import STREAM
 from leveret.spark.segments import (
@@ -18,7 +17,6 @@ from leveret.spark.segments import (
     is_data_directory,
     named_slices,
     open_segment,
-    read_slices,
     segment_files,
     shard_in,
 )
@@ -27,7 +25,7 @@ from leveret.storage.journal.columns import EventColumns
 
 TABLES: dict[str, Table] = {"events": EVENTS, "messages": MESSAGES}
 ARCHIVED_TABLES: dict[str, Table] = {**TABLES, "records": STREAM}
-"""A Parquet archive also has records of streams."""
+"""An archive also has records of streams."""
 FOREVER_MS = (1 << 63) - 1
 BATCH_ROWS = 65_536
 """Small enough for the memory of a task, large enough that the cost of a batch does not show."""
@@ -47,12 +45,10 @@ class JournalScan:
     until_ms: int = FOREVER_MS
     slice_bytes: int = 32 << 20
     keys: tuple[str | None, str | None] = (None, None)
-    slices_file: str | None = None
-    """A plan that was made before."""
     moved: bool | None = None
     """Whether publishes that were moved forward count as messages; None: if the originals are gone."""
     beyond: str | None = None
-    """A Parquet archive: only segments that it does not have."""
+    """An archive: only segments that it does not have."""
 
     @property
     def chosen(self) -> Table:
@@ -61,13 +57,14 @@ class JournalScan:
 
     def slices(self) -> list[Slice]:
         """The slices that may hold rows of this scan."""
-        if self.slices_file is not None:
-            return read_slices(self.slices_file)
         names: ShardNames = {}
         wanted = segment_files(*self.directories)
         if self.beyond is not None:
-            manifest = read_manifest(self.beyond)
-            names, wanted = manifest.names, manifest.beyond(wanted)
+            # Not above: a journal is read without the library for archives.
+            from leveret.spark.iceberg import IcebergArchive
+
+            state = IcebergArchive(self.beyond).state(self.table)
+            names, wanted = state.names, state.beyond(wanted)
         # All segments: old ones tell the names of queues that newer ones speak of.
         named = named_slices(self.directories, names, load_keys(*self.keys), self.slice_bytes)
         return [piece for piece in named if piece.path in wanted and self._may_hold(piece)]

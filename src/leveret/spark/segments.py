@@ -218,15 +218,3 @@ def slices_of(
         known.learn(survey.definitions)
         found.append((piece, known, survey.queues, survey.consumers))
     return [replace(piece, names=known.of(queues, consumers)) for piece, known, queues, consumers in found]
-
-
-def write_slices(path: str, found: list[Slice]) -> None:
-    """Keep a plan in a file, so that it is made once for several tables."""
-    rows = [vars(piece) | {"names": piece.names.as_json()} for piece in found]
-    Path(path).write_text(json.dumps(rows))
-
-
-def read_slices(path: str) -> list[Slice]:
-    """The plan in a file."""
-    rows = json.loads(Path(path).read_bytes())
-    return [Slice(**(row | {"names": EntityNames.of_json(row["names"])})) for row in rows]

@@ -2,9 +2,9 @@
 
 spark.read.format("leveret").option("table", "messages").option("queue", "orders").load("data")
 
-path                  a data directory, also of a running broker; an archive of segments; or a Parquet archive
+path                  a data directory, also of a running broker; an archive of segments; or an archive of tables
 archive               the archive that belongs to the data directory `path`, of segments or Parquet
-table                 `events` (default) or `messages`; of a Parquet archive also `records`, those of streams
+table                 `events` (default) or `messages`; of an archive of tables also `records`, those of streams
 columns               the columns to read, separated by commas: Spark does not say which ones a query needs
 queue                 only these queues, separated by commas
 since, until          only what happened at or after, and before, these times (ISO 8601; UTC unless it says so)
@@ -13,7 +13,6 @@ pushdown              `true`: filters of the query on queue and time also narrow
 partitionBytes        bytes of a segment that one task reads
 encryption_key_file,  where the keys of encrypted segments are, on every machine that reads
 encryption_key_env
-slices, moved         a plan that was made before, and whether moved publishes are messages: for archive.py
 """
 
 from collections.abc import Iterable, Iterator
@@ -37,11 +36,11 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from leveret.core.errors import InvalidArgument
-from leveret.spark.columns import chosen, spark_schema
-from leveret.spark.directories import directory
+from leveret.spark.archive_state import is_archive, refuse_former
+from leveret.spark.columns import TIME_COLUMNS, chosen, spark_schema
+from leveret.spark.directories import archive_place, is_stored
 from leveret.spark.live import live_reader, live_source, live_stream_reader
-from leveret.spark.manifest import is_archive
-from leveret.spark.parquet import TIME_COLUMNS, FilesPartition, ParquetReader
+from leveret.spark.parquet import FilesPartition, ParquetReader
 from leveret.spark.scan import ARCHIVED_TABLES, FOREVER_MS, TABLES, JournalScan
 from leveret.spark.segments import Slice, check_directories
 from leveret.spark.sink import BatchWriter, StreamWriter
@@ -150,9 +149,10 @@ class LeveretSource(DataSource):
         path = self.options.get("path")
         if path is None:
             raise InvalidArgument("no directory was given: name the data directory or archive in load(...)")
-        path, archive = directory("path", path), self.options.get("archive")
-        directories = (path,) if archive is None else (path, directory("archive", archive))
-        check_directories(*directories)
+        path, archive = archive_place("path", path), self.options.get("archive")
+        directories = (path,) if archive is None else (path, archive_place("archive", archive))
+        check_directories(*(place for place in directories if not is_stored(place)))
+        refuse_former(directories[-1])
         table = self.options.get("table", "events")
         tables = ARCHIVED_TABLES if is_archive(path) else TABLES
         if table not in tables:
@@ -170,8 +170,6 @@ class LeveretSource(DataSource):
             until_ms=_moment("until", self.options.get("until"), FOREVER_MS),
             slice_bytes=_bytes("partitionBytes", self.options.get("partitionbytes")),
             keys=keys,
-            slices_file=self.options.get("slices"),
-            moved=self._flag("moved") if "moved" in self.options else None,
         )
 
     def _flag(self, name: str) -> bool:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from leveret.cluster.shards.groups import shards_of
 from leveret.core.errors import JournalFailed, PreconditionFailed
-from leveret.spark.manifest import ArchivedJournal, Manifest
+from leveret.spark.archive_state import ArchivedJournal, ArchiveState
 from leveret.storage.journal.files.segments import parse_header, segment_name, shard_name
 from leveret.storage.journal.postgres.reader import asked
 from leveret.storage.journal.postgres.statements import PostgresTable
@@ -44,10 +44,10 @@ class StoreSegments:
         """The tables of a shard; whatever is asked of them may be asked again."""
         return PostgresTable(self._shards[shard], shard)
 
-    def fetched(self, manifest: Manifest, there: Container[tuple[int, int]]) -> Iterator[str]:
+    def fetched(self, state: ArchiveState, there: Container[tuple[int, int]]) -> Iterator[str]:
         """The sealed segments that are to be archived; those that are `there` (shard and number) are not fetched."""
         for shard, newest in self.newest.items():
-            journal, folder = manifest.journal(shard), os.path.join(self.directory, shard_name(shard))
+            journal, folder = state.journal(shard), os.path.join(self.directory, shard_name(shard))
             os.makedirs(folder, exist_ok=True)
             with closing(self._table(shard)) as table:
                 _check(table, shard, newest, journal)

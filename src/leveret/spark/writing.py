@@ -4,7 +4,8 @@ Tasks write where they run. On machines with disks of their own the files are no
 no error tells; so nothing is reported, and nothing removed, before both have the same number of rows.
 """
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,3 +55,14 @@ def write_parquet(
             "--master local[*]"
         )
     return found
+
+
+def sync_files(directory: str, paths: Iterable[str]) -> None:
+    """Make files durable, and the names of all directories between them and a directory."""
+    names = {name for path in paths for name in (path, *map(str, Path(path).parents))}
+    for name in sorted(names, reverse=True):
+        fd = os.open(os.path.join(directory, name), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)

@@ -1,4 +1,4 @@
-"""`leveret pipeline archive`: sealed segments become Parquet."""
+"""`leveret pipeline archive`: sealed segments become tables of Iceberg."""
 
 import os
 from dataclasses import asdict
@@ -31,6 +31,7 @@ def run(context: Context) -> Outcome:
         url=given.url,
         token=given.token,
         compact=not given.no_compact,
+        convert=given.convert,
         keys=(given.encryption_key_file, given.encryption_key_env),
     )
     with context.spark() as (spark, status):

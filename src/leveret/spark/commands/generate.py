@@ -4,14 +4,11 @@ import uuid
 from dataclasses import fields
 
 from leveret.core.errors import InvalidArgument, PreconditionFailed
-from leveret.spark import manifest as manifests
+from leveret.spark.archive import opened
 from leveret.spark.commands.context import Context, Outcome
 from leveret.spark.generate import TrafficVolume, events, messages, queue_names
-from leveret.spark.layout import ArchiveLayout, placed
-from leveret.spark.manifest import Manifest
+from leveret.spark.layout import written
 from leveret.spark.publishing import SinkBroker
-
-MESSAGES_PER_FILE = 4_000_000
 
 
 def run(context: Context) -> Outcome:
@@ -28,14 +25,16 @@ def run(context: Context) -> Outcome:
     with context.spark() as (spark, status):
         if given.out is not None:
             status.tell("events")
-            with manifests.opened(given.out) as manifest:
-                if manifest.generation:
+            with opened(given.out) as tables:
+                if tables.count():
                     raise PreconditionFailed(f"{given.out} is an archive already: give a directory of its own")
-                rows = placed(events(spark, traffic), "events", 2 * traffic.queues)
-                pieces = 1 + traffic.messages // MESSAGES_PER_FILE
-                files = ArchiveLayout(given.out, 1).write(rows, "events", pieces)
-                manifests.commit(given.out, Manifest(1, tuple(files)))
-            done.facts |= {"archive": given.out, "events": sum(file.rows for file in files), "files": len(files)}
+                files = written(events(spark, traffic), tables, "events")
+                tables.commit(tables.table("events"), files)
+            done.facts |= {
+                "archive": given.out,
+                "events": sum(file.record_count for file in files),
+                "files": len(files),
+            }
         if broker is not None:
             status.tell("publishing")
             # A name of its own: the same workload is published again when it is generated again.
