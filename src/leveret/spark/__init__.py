@@ -14,6 +14,7 @@ events.py           the table `events`: one row for each thing that happened to 
 forecast.py         forecast: what a workload that grows every month needs, and when it reaches a limit
 generate.py         a workload that looks real, of any size, as rows of the table `events`
 iceberg.py          the tables of an archive as Apache Iceberg tables, whose catalog is their directory
+insert.py           INSERT INTO a queue or a stream: rows have all columns of its table, and only some can be published
 layout.py           how tables lie in an archive: by day, queue and time; files that tasks write
 lifecycle.py        the lives of messages: from events to one row for each message in each queue
 live.py             sources at a running broker: a stream or a queue, as the options say
@@ -35,6 +36,7 @@ session.py          a Spark session with the settings that the pipeline wants: l
 sink.py             the sink: each task stages its rows, the driver commits all of them at once
 source.py           `spark.read.format("leveret")`: the journal of a broker and its archive as tables
 spans.py            spans of offsets: how much of each partition one batch takes, and how that is cut into tasks
+sql.py              tables for SQL: what a query reads and inserts into by name
 store_segments.py   segments in PostgreSQL as files: those that are sealed are fetched
 stream_files.py     a stream in a data directory, as a place that tasks read from; the broker need not run
 streams.py          streams for Spark: a range of offsets as a table

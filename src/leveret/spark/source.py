@@ -39,12 +39,13 @@ from leveret.core.errors import InvalidArgument
 from leveret.spark.archive_state import is_archive, refuse_former
 from leveret.spark.columns import TIME_COLUMNS, chosen, spark_schema
 from leveret.spark.directories import archive_place, is_stored
+from leveret.spark.insert import batch_writer
 from leveret.spark.live import live_reader, live_source, live_stream_reader
 from leveret.spark.parquet import FilesPartition, ParquetReader
 from leveret.spark.scan import ARCHIVED_TABLES, FOREVER_MS, TABLES, JournalScan
 from leveret.spark.segments import Slice, check_directories
 from leveret.spark.sink import BatchWriter, StreamWriter
-from leveret.spark.target import batch_target, stream_target
+from leveret.spark.target import stream_target
 from leveret.storage.encryption import load_keys
 
 
@@ -138,7 +139,7 @@ class LeveretSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """What stages and commits a DataFrame."""
-        return BatchWriter(batch_target(self.options, schema, overwrite))
+        return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         """What stages and commits the batches of a streaming query."""
