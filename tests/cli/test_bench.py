@@ -10,10 +10,10 @@ from collections import deque
 import pytest
 
 from leveret.cli import main
-from leveret.cli.bench import plan, wire
-from leveret.cli.bench.amqp import BenchLogin, login_of, settle
+from leveret.cli.bench import amqp as wire
+from leveret.cli.bench import plan
+from leveret.cli.bench.amqp import BenchFrame, BenchLogin, Frames, login_of, settle
 from leveret.cli.bench.plan import Measured, Plan, Race, age_s, quantile, stamp
-from leveret.cli.bench.wire import BenchFrame, Frames
 from leveret.cli.connection import is_here
 from leveret.core.errors import Unreachable
 from tests.cli.conftest import access_key

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from leveret.cli import main
-from leveret.cli.top.command import next_s
+from leveret.cli.top.command import next_s, split
 from leveret.cli.top.screen import graph, queue_rows, screen
-from leveret.cli.top.terminal import split
 from leveret.cli.top.view import COLUMNS, INTERVALS_S, TopFacts, TopView, pressed
 from tests.server_process import ServerProcess
 from tests.waiting import PATIENCE_S

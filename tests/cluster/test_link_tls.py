@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from leveret.cluster.joined import OwnershipView
+from leveret.cluster.coordination.keys import ClusterMembership, EtcdKeys
 from leveret.cluster.rpc.link import PeerLink
 from leveret.cluster.rpc.peers import Peers
 from leveret.security.der import BadCertificate
@@ -221,7 +221,7 @@ def test_links_to_a_revoked_node_are_closed(authority: Authority) -> None:
             accepted.append(PeerLink(theirs, calls))
             return accepted[-1]
 
-        called = Peers("b", OwnershipView(), link)
+        called = Peers("b", ClusterMembership(EtcdKeys("test"), 1), link)
         called.tls = b
         port = called.listen("127.0.0.1", 0)
         await loop.create_connection(lambda: PeerLink(ours, "b"), "127.0.0.1", port, ssl=a.calling)

@@ -23,7 +23,7 @@ from leveret.storage.disk import Bytes
 from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.options import StreamOptions
-from leveret.storage.stream.directory import Directories
+from leveret.storage.stream.directory import StreamDirectories
 from leveret.storage.stream.recorder import StreamRecorder
 from leveret.storage.stream.store import StreamStore
 from tests.ingest.batches import bodies, row_group, texts
@@ -69,7 +69,7 @@ class Power:
             raise Cut
 
 
-class SimHome(Directories):
+class SimHome(StreamDirectories):
     """Simulated disks for the partitions of the one stream."""
 
     def __init__(self, disks: list[SimDisk]) -> None:
@@ -77,15 +77,6 @@ class SimHome(Directories):
 
     def partition(self, stream: int, number: int) -> SimDisk:
         return self._disks[number]
-
-    def numbers(self) -> list[int]:
-        return []
-
-    def sync(self, stream: int) -> None:
-        """They are there."""
-
-    def remove(self, stream: int) -> None:
-        """Nobody deletes it."""
 
 
 class Process(Life):

@@ -1,33 +1,24 @@
 """`leveret audit`: list the audit log, and check that its files are whole."""
 
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import Any
 
-from leveret.cli import objects
+from leveret.cli import objects, target
 from leveret.cli.output import as_json, print_table
-from leveret.cli.parser import Command, Word, run_word, worded
+from leveret.cli.parser import JSON, Command, Word, run_word, worded
 from leveret.clock import iso_second
 from leveret.core.errors import NotFound
 from leveret.observability.audit import FILES, KINDS, Kind
 from leveret.observability.chain import ChainHead, Finding, examine
 from leveret.observability.row_file import paths
 from leveret.server.control_client import Remote, connected
-from leveret.server.settings import flag, server_options, variable
+from leveret.server.settings import server_options
 
 ROWS = ("at", "kind", "by", "act", "outcome", "peer", "count", "about")
 FINDINGS = ("log", "state", "rows", "since", "unchained", "torn", "head")
 HASH_SHOWN = 16  # characters of a hash in a table; JSON has all of it
 NOT_RUNNING = "No server runs on this directory: rows that were cut off at the end are not noticed."
-
-
-def configure_verify(parser: ArgumentParser) -> None:
-    """The arguments of `verify`."""
-    parser.add_argument(
-        flag("data"), metavar="DIR", help=f"data directory of the server; default: ${variable('data')}, or data"
-    )
-    parser.add_argument("--config", metavar="FILE", help="configuration file of the server; says where the data is")
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def verify(given: Namespace) -> int:
@@ -78,7 +69,7 @@ def shown(found: Finding) -> dict[str, Any]:
 
 WORDS = (
     objects.word("audit.list", objects.rows(ROWS)),
-    Word("verify", "check that no row was changed, inserted or removed", configure_verify, verify),
+    Word("verify", "check that no row was changed, inserted or removed", (*target.DIRECTORY, JSON), verify),
 )
 COMMAND = Command(
     "audit",

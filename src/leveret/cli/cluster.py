@@ -1,13 +1,13 @@
 """`leveret cluster`: who is in a cluster and has which shards; let a node go, let shards move."""
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable
 from typing import Any
 
 from leveret.cli import objects
 from leveret.cli.output import as_json, print_table
-from leveret.cli.parser import Command, Word, run_word, worded
+from leveret.cli.parser import Command, Word, argument, run_word, worded
 from leveret.operations.registry import OPERATIONS
 
 MEMBERS = (
@@ -88,12 +88,6 @@ def added_shard_group(told: dict[str, Any]) -> str:
     return "\n".join((*lines, *(f"warning: {warning}" for warning in told["warnings"])))
 
 
-def configure_discard(parser: ArgumentParser) -> None:
-    """The arguments of `discard`."""
-    parser.add_argument("--yes", action="store_true", help="lose the messages: without it, it is said what would go")
-    objects.add_result_flags(parser)
-
-
 def discard(given: Namespace) -> int:
     """Print what shards have lost, or would."""
     if given.yes:
@@ -136,6 +130,7 @@ def saying(verb: str, said: Callable[[dict[str, Any]], str] | str) -> Word:
     return objects.word(verb, show)
 
 
+YES = argument("--yes", action="store_true", help="lose the messages: without it, it is said what would go")
 MOVED_CATALOG = "the definitions are in group {group}; start nodes with --store {url} from now on"
 REMOVED = "group {group} is no more; only nodes that are started with it as store need {url}"
 WORDS = (
@@ -147,6 +142,6 @@ WORDS = (
     saying("cluster.move-catalog", MOVED_CATALOG),
     saying("cluster.remove-shard-group", REMOVED),
     objects.word("cluster.adopt", settled("was adopted: the definitions know what it has")),
-    Word("discard", OPERATIONS["cluster.discard"].help, configure_discard, discard),
+    Word("discard", OPERATIONS["cluster.discard"].help, (YES, objects.add_result_flags), discard),
 )
 COMMAND = Command("cluster", "look at a cluster, let a node go, move shards", worded(WORDS), run_word)

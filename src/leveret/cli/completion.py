@@ -6,7 +6,7 @@ The script asks `leveret completion words` for each completion, so that it never
 from argparse import SUPPRESS, ArgumentParser, Namespace, _SubParsersAction
 from collections.abc import Sequence
 
-from leveret.cli.parser import Command
+from leveret.cli.parser import Command, argument
 
 WORDS_MAX = 1_000
 SHELLS = {
@@ -26,12 +26,6 @@ compdef _leveret leveret
     "fish": """complete -c leveret -a '(leveret completion words (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'
 """,
 }
-
-
-def configure(parser: ArgumentParser) -> None:
-    """Its arguments."""
-    parser.add_argument("shell", choices=(*SHELLS, "words"), metavar="bash|zsh|fish", help="which shell")
-    parser.add_argument("words", nargs="...", help=SUPPRESS)
 
 
 def run(given: Namespace) -> int:
@@ -75,7 +69,10 @@ def _choices(parser: ArgumentParser) -> list[str]:
 COMMAND = Command(
     "completion",
     "print a script that completes commands in a shell",
-    configure,
+    (
+        argument("shell", choices=(*SHELLS, "words"), metavar="bash|zsh|fish", help="which shell"),
+        argument("words", nargs="...", help=SUPPRESS),
+    ),
     run,
     ("leveret completion bash", "leveret completion fish"),
 )

@@ -2,14 +2,14 @@
 
 import os
 import subprocess
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from leveret.cli import connection
 from leveret.cli.messages import print_message
-from leveret.cli.parser import Command, positive, whole
+from leveret.cli.parser import JSON_LINES, QUEUE, Command, argument, positive, whole
 from leveret.client.message import RemoteMessage
 from leveret.client.queue import RECEIVE_MAX, WAIT_S_MAX, RemoteQueue
 from leveret.core.errors import InvalidReceipt, LeveretError
@@ -26,24 +26,6 @@ ENDS: dict[str, Callable[[RemoteMessage], None]] = {
     "nack": RemoteMessage.nack,
     "reject": RemoteMessage.reject,
 }
-
-
-def configure(parser: ArgumentParser) -> None:
-    """Its arguments."""
-    parser.add_argument("queue", metavar="QUEUE", help="its name")
-    parser.add_argument("--count", type=whole(1, COUNT_MAX), metavar="N", help="take so many; default: all that come")
-    parser.add_argument(
-        "--wait", type=positive(WAIT_S_LONGEST), metavar="S", help="end when none came for S seconds; default: wait on"
-    )
-    parser.add_argument("--end", choices=tuple(ENDS), default="ack", help="what becomes of them; default: ack")
-    parser.add_argument(
-        "--exec",
-        metavar="COMMAND",
-        help=f"run this for each message, with the body on its standard input; exit code 0: ack, {REJECTED}: reject, "
-        "others: nack",
-    )
-    connection.add_flags(parser)
-    parser.add_argument("--json", action="store_true", help="print an object in each line")
 
 
 def run(given: Namespace) -> int:
@@ -130,10 +112,26 @@ def variable(name: str) -> str:
     return "".join(char.upper() if char.isascii() and char.isalnum() else "_" for char in name)
 
 
+ARGUMENTS = (
+    QUEUE,
+    argument("--count", type=whole(1, COUNT_MAX), metavar="N", help="take so many; default: all that come"),
+    argument(
+        "--wait", type=positive(WAIT_S_LONGEST), metavar="S", help="end when none came for S seconds; default: wait on"
+    ),
+    argument("--end", choices=tuple(ENDS), default="ack", help="what becomes of them; default: ack"),
+    argument(
+        "--exec",
+        metavar="COMMAND",
+        help=f"run this for each message, with the body on its standard input; exit code 0: ack, {REJECTED}: reject, "
+        "others: nack",
+    ),
+    connection.add_flags,
+    JSON_LINES,
+)
 COMMAND = Command(
     "consume",
     "take messages",
-    configure,
+    ARGUMENTS,
     run,
     (
         "leveret consume orders --count 1",

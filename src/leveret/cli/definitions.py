@@ -137,7 +137,7 @@ def exported(operator: Operator, section: str, progress: ProgressLine) -> Iterat
 COMMAND = Command(
     "definitions",
     "import and export everything that is defined",
-    configure,
+    (configure,),
     run,
     ("leveret definitions export backup.json", "leveret definitions import backup.json"),
 )

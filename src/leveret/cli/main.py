@@ -91,7 +91,8 @@ def parser(known: Sequence[Command] | None = None) -> ArgumentParser:
             description=command.help,
             epilog=epilog(command),
         )
-        command.configure(one)
+        for each in command.arguments:
+            each(one)
         one.set_defaults(run=command.run)
     return whole
 

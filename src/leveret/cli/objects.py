@@ -149,7 +149,7 @@ def request_of(verb: str, given: Namespace) -> dict[str, Any]:
 
 def word(verb: str, show: Show) -> Word:
     """An operation as a word after a command."""
-    return Word(verb.partition(".")[2], OPERATIONS[verb].help, partial(configure, verb), partial(run, verb, show))
+    return Word(verb.partition(".")[2], OPERATIONS[verb].help, (partial(configure, verb),), partial(run, verb, show))
 
 
 def rows(columns: tuple[str, ...]) -> Show:
@@ -195,7 +195,7 @@ def show_status(given: Namespace, facts: Any) -> int:
 STATUS = Command(
     "status",
     OPERATIONS["status"].help,
-    partial(configure, "status"),
+    (partial(configure, "status"),),
     partial(run, "status", show_status),
     ("leveret status --json",),
 )

@@ -7,6 +7,7 @@ import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, NamedTuple, NoReturn
 
@@ -66,12 +67,37 @@ class Parser(ArgumentParser):
         return f"did you mean {near[0]}?" if near else f"see `{self.prog} --help`"
 
 
+Configure = Callable[[ArgumentParser], None]
+"""Tells a parser about an argument, or about several that belong together."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandArgument:
+    """A word or flag: what argparse is told about it."""
+
+    names: tuple[str, ...]
+    options: dict[str, Any]
+
+    def __call__(self, parser: ArgumentParser) -> None:
+        parser.add_argument(*self.names, **self.options)
+
+
+def argument(*names: str, **options: Any) -> CommandArgument:
+    """A row of the arguments of a command."""
+    return CommandArgument(names, options)
+
+
+QUEUE = argument("queue", metavar="QUEUE", help="its name")
+JSON = argument("--json", action="store_true", help="print JSON")
+JSON_LINES = argument("--json", action="store_true", help="print an object in each line")
+
+
 class Command(NamedTuple):
     """A word after `leveret`; `run` gives the exit code, and what it raises is printed as one sentence."""
 
     name: str
     help: str
-    configure: Callable[[ArgumentParser], None]
+    arguments: tuple[Configure, ...]
     run: Callable[[Namespace], int]
     examples: tuple[str, ...] = ()
     """Command lines for the end of the help text."""
@@ -82,21 +108,22 @@ class Word(NamedTuple):
 
     name: str
     help: str
-    configure: Callable[[ArgumentParser], None]
+    arguments: tuple[Configure, ...]
     run: Callable[[Namespace], int]
 
 
-def worded(words: tuple[Word, ...]) -> Callable[[ArgumentParser], None]:
-    """What tells a parser about the words of a command."""
+def worded(words: tuple[Word, ...]) -> tuple[Configure]:
+    """The words of a command as its arguments."""
 
     def configure(parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
         for word in words:
             one = actions.add_parser(word.name, help=word.help, description=word.help)
-            word.configure(one)
+            for each in word.arguments:
+                each(one)
             one.set_defaults(act=word.run)
 
-    return configure
+    return (configure,)
 
 
 def run_word(given: Namespace) -> int:

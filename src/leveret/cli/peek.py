@@ -1,23 +1,13 @@
 """`leveret peek`: look at messages without taking them."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from leveret.cli import connection, messages
 from leveret.cli.messages import print_messages
-from leveret.cli.parser import Command, whole
+from leveret.cli.parser import JSON_LINES, QUEUE, Command, argument, whole
 
 LIMIT_MAX = 1_000  # as the server has it
 STATES = ("ready", "leased", "scheduled", "backing_off")
-
-
-def configure(parser: ArgumentParser) -> None:
-    """Its arguments."""
-    parser.add_argument("queue", metavar="QUEUE", help="its name")
-    parser.add_argument("--limit", type=whole(1, LIMIT_MAX), default=10, metavar="N", help="how many; default: 10")
-    parser.add_argument("--state", choices=STATES, default="ready", help="which ones; default: ready")
-    messages.add_flags(parser)
-    connection.add_flags(parser)
-    parser.add_argument("--json", action="store_true", help="print an object in each line")
 
 
 def run(given: Namespace) -> int:
@@ -29,10 +19,18 @@ def run(given: Namespace) -> int:
     return 0
 
 
+ARGUMENTS = (
+    QUEUE,
+    argument("--limit", type=whole(1, LIMIT_MAX), default=10, metavar="N", help="how many; default: 10"),
+    argument("--state", choices=STATES, default="ready", help="which ones; default: ready"),
+    messages.add_flags,
+    connection.add_flags,
+    JSON_LINES,
+)
 COMMAND = Command(
     "peek",
     "look at messages without taking them",
-    configure,
+    ARGUMENTS,
     run,
     ("leveret peek orders --limit 3", "leveret peek orders --contains 'order' --json"),
 )

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from leveret.cli.output import as_json, as_list, as_table
-from leveret.cli.parser import Command
+from leveret.cli.parser import JSON, Command, CommandArgument, argument
 from leveret.cli.target import RemoteServer
 from leveret.client.broker import connect
 from leveret.core.errors import InvalidArgument, NotFound
@@ -19,18 +19,6 @@ from leveret.server.control_client import Remote, connected
 
 EXTRA = {"pyspark", "pyarrow", "pyiceberg", "py4j", "grpc", "pandas"}
 """Modules that the extra `pipeline`, or Spark's own extras, bring."""
-
-
-class CommandArgument(NamedTuple):
-    """A word or flag: what argparse is told about it."""
-
-    names: tuple[str, ...]
-    options: dict[str, Any]
-
-
-def argument(*names: str, **options: Any) -> CommandArgument:
-    """A row of the arguments of a job."""
-    return CommandArgument(names, options)
 
 
 PATH = argument("--path", required=True, metavar="PLACE", help="data directory of a broker, or an archive")
@@ -192,7 +180,7 @@ SESSION = (
     argument("--remote", metavar="URL", help="Spark Connect server, such as sc://host:15002, instead of a master"),
     argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="setting of Spark; can be repeated"),
     argument("--log", default=os.devnull, metavar="FILE", help="where the log of Spark goes; default: nowhere"),
-    argument("--json", action="store_true", help="print JSON"),
+    JSON,
 )
 
 
@@ -203,7 +191,7 @@ def configure(parser: ArgumentParser) -> None:
         one = words.add_parser(job.name, help=job.help, description=job.help)
         one.set_defaults(job=job)
         for row in (*job.arguments, *SESSION):
-            one.add_argument(*row.names, **row.options)
+            row(one)
 
 
 def run(given: Namespace) -> int:
@@ -283,4 +271,4 @@ def as_text(outcome: Any) -> str:
     return "\n\n".join([*parts, *([outcome.text] if outcome.text else [])])
 
 
-COMMAND = Command("pipeline", "run jobs on the history of messages, with Spark", configure, run)
+COMMAND = Command("pipeline", "run jobs on the history of messages, with Spark", (configure,), run)

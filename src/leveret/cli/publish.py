@@ -166,7 +166,7 @@ def batches(bodies: Iterator[bytes], size: int) -> Iterator[list[bytes]]:
 COMMAND = Command(
     "publish",
     "send messages",
-    configure,
+    (configure,),
     run,
     (
         """leveret publish orders '{"order": 1}' --content-type application/json --header region=eu""",

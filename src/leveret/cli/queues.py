@@ -1,14 +1,14 @@
 """`leveret queues`: list, look at, make, empty, pause and delete queues."""
 
 import json
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from leveret.cli import connection
 from leveret.cli.output import as_json, as_list, print_table
-from leveret.cli.parser import Command, Word, run_word, worded
+from leveret.cli.parser import JSON, QUEUE, Command, Word, argument, run_word, worded
 from leveret.client import calls
 from leveret.client.broker import RemoteBroker
 from leveret.client.exchange import RemoteExchange
@@ -16,14 +16,6 @@ from leveret.client.queue import RemoteQueue
 
 COLUMNS = ("name", "ready", "leased", "scheduled", "backing_off", "consumers", "paused")
 Act = Callable[[RemoteQueue, Namespace], str]
-
-
-def configure_list(parser: ArgumentParser) -> None:
-    """The arguments of `list`."""
-    parser.add_argument("--prefix", default="", help="only queues whose name begins like this")
-    parser.add_argument("--sort", choices=COLUMNS, default="name", help="by which column; default: name")
-    connection.add_flags(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def list_all(given: Namespace) -> int:
@@ -46,13 +38,6 @@ def listed(broker: RemoteBroker) -> list[calls.Row]:
         page, after = broker.run(calls.list_queues(after))
         rows += page
     return rows
-
-
-def configure_show(parser: ArgumentParser) -> None:
-    """The arguments of `show`."""
-    parser.add_argument("queue", metavar="QUEUE", help="its name")
-    connection.add_flags(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def show(given: Namespace) -> int:
@@ -78,40 +63,12 @@ def setting(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def configure_declare(parser: ArgumentParser) -> None:
-    """The arguments of `declare`."""
-    parser.add_argument("queue", metavar="QUEUE", help="its name")
-    parser.add_argument("settings", metavar="NAME=VALUE", nargs="*", type=setting, help="a setting: max_length=1000")
-    parser.add_argument("--transient", action="store_true", help="it does not survive a restart")
-    connection.add_flags(parser)
-
-
 def declare(given: Namespace) -> int:
     """Make a queue; one that is there with these settings is no error."""
     with connection.connected(given) as broker:
         broker.queue(given.queue, durable=not given.transient, **dict(given.settings))
     print(f"queue {given.queue!r} is there")
     return 0
-
-
-def configure_one(parser: ArgumentParser) -> None:
-    """The arguments of what is done to one queue."""
-    parser.add_argument("queue", metavar="QUEUE", help="its name")
-    connection.add_flags(parser)
-
-
-def configure_delete(parser: ArgumentParser) -> None:
-    """The arguments of `delete`."""
-    configure_one(parser)
-    parser.add_argument("--force", action="store_true", help="also when there are messages or consumers")
-
-
-def configure_binding(parser: ArgumentParser) -> None:
-    """The arguments of `bind` and `unbind`."""
-    parser.add_argument("queue", metavar="QUEUE", help="its name")
-    parser.add_argument("exchange", metavar="EXCHANGE", help="where messages come from")
-    parser.add_argument("key", metavar="KEY", nargs="?", default="", help="the binding key; default: an empty one")
-    connection.add_flags(parser)
 
 
 def done(act: Act) -> Callable[[Namespace], int]:
@@ -160,16 +117,36 @@ def resume(queue: RemoteQueue, given: Namespace) -> str:
     return f"queue {queue.name!r} resumed"
 
 
+ONE = QUEUE, connection.add_flags
+BINDING = (
+    QUEUE,
+    argument("exchange", metavar="EXCHANGE", help="where messages come from"),
+    argument("key", metavar="KEY", nargs="?", default="", help="the binding key; default: an empty one"),
+    connection.add_flags,
+)
+LISTED = (
+    argument("--prefix", default="", help="only queues whose name begins like this"),
+    argument("--sort", choices=COLUMNS, default="name", help="by which column; default: name"),
+    connection.add_flags,
+    JSON,
+)
+DECLARED = (
+    QUEUE,
+    argument("settings", metavar="NAME=VALUE", nargs="*", type=setting, help="a setting: max_length=1000"),
+    argument("--transient", action="store_true", help="it does not survive a restart"),
+    connection.add_flags,
+)
+FORCE = argument("--force", action="store_true", help="also when there are messages or consumers")
 WORDS = (
-    Word("list", "list queues", configure_list, list_all),
-    Word("show", "show the figures of a queue", configure_show, show),
-    Word("declare", "make a queue", configure_declare, declare),
-    Word("bind", "let an exchange hand messages to a queue", configure_binding, done(bind)),
-    Word("unbind", "remove a binding", configure_binding, done(unbind)),
-    Word("purge", "remove all messages that are ready", configure_one, done(purge)),
-    Word("pause", "hand nothing out; publishing goes on", configure_one, done(pause)),
-    Word("resume", "hand messages out again", configure_one, done(resume)),
-    Word("delete", "delete a queue", configure_delete, done(delete)),
+    Word("list", "list queues", LISTED, list_all),
+    Word("show", "show the figures of a queue", (*ONE, JSON), show),
+    Word("declare", "make a queue", DECLARED, declare),
+    Word("bind", "let an exchange hand messages to a queue", BINDING, done(bind)),
+    Word("unbind", "remove a binding", BINDING, done(unbind)),
+    Word("purge", "remove all messages that are ready", ONE, done(purge)),
+    Word("pause", "hand nothing out; publishing goes on", ONE, done(pause)),
+    Word("resume", "hand messages out again", ONE, done(resume)),
+    Word("delete", "delete a queue", (*ONE, FORCE), done(delete)),
 )
 COMMAND = Command(
     "queues",

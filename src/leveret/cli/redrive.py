@@ -1,12 +1,12 @@
 """`leveret redrive`: move messages, mostly dead letters back to where they died."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from dataclasses import asdict
 
 from leveret.cli import connection, messages
 from leveret.cli.messages import print_messages
 from leveret.cli.output import ProgressLine, as_json
-from leveret.cli.parser import Command, positive, whole
+from leveret.cli.parser import JSON, Command, argument, positive, whole
 from leveret.cli.publish import RATE_MAX
 from leveret.client.queue import RemoteQueue
 from leveret.runtime.redrive import RedriveResult
@@ -14,18 +14,6 @@ from leveret.runtime.redrive import RedriveResult
 LIMIT_MAX = 10_000_000  # of one request, as the server has it
 STEP_S = 5.0  # a redrive with a rate is asked for in pieces of so many seconds
 SAMPLE = 10  # messages that a preview shows
-
-
-def configure(parser: ArgumentParser) -> None:
-    """Its arguments."""
-    parser.add_argument("queue", metavar="QUEUE", help="where they are now")
-    parser.add_argument("--to", metavar="QUEUE", help="where they go; default: each where it died first")
-    parser.add_argument("--limit", type=whole(1, LIMIT_MAX), metavar="N", help="move at most so many")
-    parser.add_argument("--rate", type=positive(RATE_MAX), metavar="N", help="at most so many in a second")
-    parser.add_argument("--preview", action="store_true", help=f"move none: count them, and show the first {SAMPLE}")
-    messages.add_flags(parser)
-    connection.add_flags(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(given: Namespace) -> int:
@@ -70,10 +58,20 @@ def moved(queue: RemoteQueue, given: Namespace) -> RedriveResult:
     return sum_
 
 
+ARGUMENTS = (
+    argument("queue", metavar="QUEUE", help="where they are now"),
+    argument("--to", metavar="QUEUE", help="where they go; default: each where it died first"),
+    argument("--limit", type=whole(1, LIMIT_MAX), metavar="N", help="move at most so many"),
+    argument("--rate", type=positive(RATE_MAX), metavar="N", help="at most so many in a second"),
+    argument("--preview", action="store_true", help=f"move none: count them, and show the first {SAMPLE}"),
+    messages.add_flags,
+    connection.add_flags,
+    JSON,
+)
 COMMAND = Command(
     "redrive",
     "move messages to another queue, or dead letters to where they died",
-    configure,
+    ARGUMENTS,
     run,
     (
         "leveret redrive orders.dead --preview --contains timeout",

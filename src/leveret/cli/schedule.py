@@ -1,21 +1,13 @@
 """`leveret schedule`: messages that are due later."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from leveret.cli import connection
 from leveret.cli.messages import print_messages
 from leveret.cli.output import as_json
-from leveret.cli.parser import Command, Word, run_word, whole, worded
+from leveret.cli.parser import JSON, JSON_LINES, QUEUE, Command, Word, argument, run_word, whole, worded
 from leveret.cli.peek import LIMIT_MAX
 from leveret.core.errors import InvalidArgument, MessageNotFound
-
-
-def configure_list(parser: ArgumentParser) -> None:
-    """The arguments of `list`."""
-    parser.add_argument("queue", metavar="QUEUE", help="its name")
-    parser.add_argument("--limit", type=whole(1, LIMIT_MAX), default=100, metavar="N", help="how many; default: 100")
-    connection.add_flags(parser)
-    parser.add_argument("--json", action="store_true", help="print an object in each line")
 
 
 def list_all(given: Namespace) -> int:
@@ -24,15 +16,6 @@ def list_all(given: Namespace) -> int:
         found = broker.queue(given.queue, declare=False).scheduled(given.limit)
     print_messages(found, given.json, "due")
     return 0
-
-
-def configure_cancel(parser: ArgumentParser) -> None:
-    """The arguments of `cancel`."""
-    parser.add_argument("queue", metavar="QUEUE", help="its name")
-    parser.add_argument("ids", metavar="ID", nargs="*", help="of a message, from the list")
-    parser.add_argument("--all", action="store_true", help=f"the next {LIMIT_MAX} that are due later")
-    connection.add_flags(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def cancel(given: Namespace) -> int:
@@ -52,9 +35,22 @@ def cancel(given: Namespace) -> int:
     return 0
 
 
+LISTED = (
+    QUEUE,
+    argument("--limit", type=whole(1, LIMIT_MAX), default=100, metavar="N", help="how many; default: 100"),
+    connection.add_flags,
+    JSON_LINES,
+)
+CANCELLED = (
+    QUEUE,
+    argument("ids", metavar="ID", nargs="*", help="of a message, from the list"),
+    argument("--all", action="store_true", help=f"the next {LIMIT_MAX} that are due later"),
+    connection.add_flags,
+    JSON,
+)
 WORDS = (
-    Word("list", "list messages that are due later, the next one first", configure_list, list_all),
-    Word("cancel", "remove messages before they are due", configure_cancel, cancel),
+    Word("list", "list messages that are due later, the next one first", LISTED, list_all),
+    Word("cancel", "remove messages before they are due", CANCELLED, cancel),
 )
 COMMAND = Command(
     "schedule",

@@ -7,13 +7,13 @@ to the command.
 
 import secrets
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from urllib.parse import quote, unquote
 
 from leveret.cli import connection
 from leveret.cli.consume import COUNT_MAX, WAIT_S_LONGEST
 from leveret.cli.messages import print_message
-from leveret.cli.parser import Command, positive, whole
+from leveret.cli.parser import JSON_LINES, Command, argument, positive, whole
 from leveret.client.broker import RemoteBroker
 from leveret.client.exchange import RemoteExchange
 from leveret.client.queue import RECEIVE_MAX, RemoteQueue
@@ -25,21 +25,6 @@ LENGTH_MAX = 10_000  # a slow terminal misses old messages; the memory of the se
 POLL_S = 20.0
 TURN_S = 0.5  # for which one partition of a stream is waited for
 PLACE_HELP = "where in a stream: first, last, next, an offset, or a time ago such as 1h; default: next"
-
-
-def configure(parser: ArgumentParser) -> None:
-    """Its arguments."""
-    parser.add_argument("queue", metavar="QUEUE", nargs="?", help="follow what is published to its bindings")
-    parser.add_argument("--exchange", metavar="NAME", help="follow an exchange instead")
-    parser.add_argument("--stream", metavar="NAME", help="follow a stream instead")
-    parser.add_argument("--from", dest="place", type=place, default="next", metavar="PLACE", help=PLACE_HELP)
-    parser.add_argument(
-        "--key", default="#", help="only this binding key; default: #, which is all of a topic exchange"
-    )
-    parser.add_argument("--count", type=whole(1, COUNT_MAX), metavar="N", help="end after so many")
-    parser.add_argument("--wait", type=positive(WAIT_S_LONGEST), metavar="S", help="end when none came for S seconds")
-    connection.add_flags(parser)
-    parser.add_argument("--json", action="store_true", help="print an object in each line")
 
 
 def run(given: Namespace) -> int:
@@ -119,10 +104,21 @@ def place(text: str) -> int | str:
     return int(text) if text.isascii() and text.isdigit() else text
 
 
+ARGUMENTS = (
+    argument("queue", metavar="QUEUE", nargs="?", help="follow what is published to its bindings"),
+    argument("--exchange", metavar="NAME", help="follow an exchange instead"),
+    argument("--stream", metavar="NAME", help="follow a stream instead"),
+    argument("--from", dest="place", type=place, default="next", metavar="PLACE", help=PLACE_HELP),
+    argument("--key", default="#", help="only this binding key; default: #, which is all of a topic exchange"),
+    argument("--count", type=whole(1, COUNT_MAX), metavar="N", help="end after so many"),
+    argument("--wait", type=positive(WAIT_S_LONGEST), metavar="S", help="end when none came for S seconds"),
+    connection.add_flags,
+    JSON_LINES,
+)
 COMMAND = Command(
     "tail",
     "follow messages as they are published, without taking them",
-    configure,
+    ARGUMENTS,
     run,
     ("leveret tail --exchange amq.topic --key 'orders.#' --wait 1", "leveret tail orders --json --count 10 --wait 1"),
 )

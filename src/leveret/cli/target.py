@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from leveret.cli import connection
+from leveret.cli.parser import argument
 from leveret.client.broker import RemoteBroker
 from leveret.client.calls import ClientCall
 from leveret.core.errors import InvalidArgument
@@ -18,14 +19,18 @@ from leveret.server.settings import broker_options, flag, server_options, variab
 REMOTE = "a server elsewhere, named by --url or --profile"
 
 
+DIRECTORY = (
+    argument(flag("data"), metavar="DIR", help=f"data directory of the server; default: ${variable('data')}, or data"),
+    argument(
+        "--config", metavar="FILE", help="configuration file of the server; says where the data is and how to open it"
+    ),
+)
+
+
 def add_flags(parser: ArgumentParser) -> None:
     """The flags that say where the data is, or the server."""
-    parser.add_argument(
-        flag("data"), metavar="DIR", help=f"data directory of the server; default: ${variable('data')}, or data"
-    )
-    parser.add_argument(
-        "--config", metavar="FILE", help="configuration file of the server; says where the data is and how to open it"
-    )
+    for each in DIRECTORY:
+        each(parser)
     connection.add_flags(parser, vhost=False, title=REMOTE, default="default: the server of the data directory")
 
 

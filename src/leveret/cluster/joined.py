@@ -11,7 +11,7 @@ from typing import Any
 from leveret.cluster.catalog.catalog import ClusterCatalog
 from leveret.cluster.coordination.coordinator import Coordinator
 from leveret.cluster.coordination.etcd import Etcd
-from leveret.cluster.coordination.keys import ClusterMembership, NodeMember
+from leveret.cluster.coordination.keys import LINK, ClusterMembership, EtcdKeys, NodeMember
 from leveret.cluster.coordination.placement import LOCAL, SHARDS
 from leveret.cluster.forwarding.handler import MakeApis, no_apis
 from leveret.cluster.node import Node
@@ -21,12 +21,11 @@ from leveret.cluster.shards.moving import Moving
 from leveret.embedded.broker import Broker, open_shard
 from leveret.protocols.amqp.hub import Hub
 from leveret.protocols.amqp.limits import AmqpLimits
-from leveret.protocols.net.addresses import host_and_port, with_port
+from leveret.protocols.net.addresses import with_port
 from leveret.security.access import Access
 from leveret.security.tls import ClientTls, MutualTls
 from leveret.storage.journal.postgres.store import Takeover
 
-LINK = "link"  # the address that other nodes connect to
 DRAIN_S = 10.0  # for others to take the shards of a node that leaves
 
 
@@ -62,24 +61,6 @@ def etcd_of(place: NodeSettings) -> Etcd:
     return Etcd(place.etcd, user=user, password=password, tls=tls)
 
 
-class OwnershipView:
-    """Who has which shard, as etcd tells it; no owner is known before this node has joined."""
-
-    def __init__(self) -> None:
-        self.membership: ClusterMembership | None = None
-
-    def owner_of(self, shard_id: str) -> str | None:
-        owner = None if self.membership is None else self.membership.owners.get(int(shard_id))
-        return owner.node if owner is not None and owner.epoch else None
-
-    def address_of(self, node: str) -> tuple[str, int] | None:
-        member = None if self.membership is None else self.membership.members.get(node)
-        return None if member is None else host_and_port(member.addresses.get(LINK, ""))
-
-    def nodes(self) -> list[str]:
-        return [] if self.membership is None else list(self.membership.members)
-
-
 class JoinedNode:
     """A node that is about to join, has joined, or leaves."""
 
@@ -96,7 +77,7 @@ class JoinedNode:
         """`hub` is that of the proxies, over the copy that the catalog has; `moving` opens shards where they are."""
         self.place = place
         self.etcd = etcd_of(place)
-        self._view = OwnershipView()
+        self._view = ClusterMembership(EtcdKeys(place.cluster), place.shards)
         self._hints: set[asyncio.Task[None]] = set()
         self.closing: list[Callable[[], Awaitable[None]]] = []
         """What else has to end before this node leaves."""
@@ -121,11 +102,11 @@ class JoinedNode:
             member,
             self.hosting,
             shard_count=place.shards,
+            view=self._view,
             epoch_base=place.epoch_base,
             ttl_s=place.ttl_s,
             on_catalog=self.node.catalog.hint,
         )
-        self._view.membership = self.coordinator.view
         self.moving.retake = self.coordinator.retake
         await asyncio.to_thread(check_store, place.store, place.cluster)
         await self.moving.learn()

@@ -295,7 +295,7 @@ class Node:
         return self._directory.reached(vhost, exchange, keys, properties)
 
     def wake(self, job: Callable[[], None]) -> None:
-        """See SenderNode; a loop that has ended needs to know nothing more."""
+        """See OutboxNode; a loop that has ended needs to know nothing more."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(job)
 

@@ -6,7 +6,7 @@ Messages have their verbs in publish.pyx (in), queue.pyx and dispatch.pyx (out) 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from leveret.core import browse, deadletter
 from leveret.core.arguments import ARGUMENTS, check_equivalent, sent_delay_ms
@@ -31,9 +31,6 @@ from leveret.core.restore import Restorer
 from leveret.core.streams import NoStreams
 from leveret.core.tally import Tally
 from leveret.core.topology import Removed, Topology, Vhost, VhostDetails
-
-if TYPE_CHECKING:
-    from leveret.core.streams import Streams
 
 QUEUES_MAX = 1_000_000  # each costs memory for as long as it exists
 
@@ -70,7 +67,7 @@ class Broker:
         self.define, self.undefine = self.log.define, self.log.undefine
         self.tick, self.take_dirty = self.engine.tick, self.engine.take_dirty
         self.send, self.send_many, self.publish = self.publisher.send, self.publisher.send_many, self.publisher.publish
-        self.streams: Streams = NoStreams()
+        self.streams = NoStreams()
         self.reservations = Reservations(self)
         self.departed: defaultdict[str, Tally] = defaultdict(Tally)  # what deleted queues have counted, by their type
         self.leaving = False  # to be opened elsewhere: no queue goes because its consumers do

@@ -1,5 +1,4 @@
 from collections.abc import Callable, Collection
-from typing import Protocol, type_check_only
 
 from leveret.core.queue import Queue
 
@@ -33,23 +32,6 @@ class StreamCursor:
     def missing(self) -> Callable[[], None] | None: ...
     def fetched(self) -> None: ...
     def close(self) -> None: ...
-
-@type_check_only
-class Streams(Protocol):
-    """Where a broker keeps its streams."""
-
-    @property
-    def author(self) -> Author:
-        """Who publishes at this moment."""
-
-    def recorder_of(self, queue: Queue) -> Recorder:
-        """The recorder of a stream, which may be new."""
-
-    def drop(self, queue: Queue) -> None:
-        """A stream was deleted: remove it when that is durable."""
-
-    def forget(self, producer: bytes) -> None:
-        """A producer will not send anything again."""
 
 class NoStreams:
     author: Author

@@ -68,16 +68,17 @@ cdef class StreamCursor:
 
 
 class NoStreams:
-    """A broker without storage for streams."""
+    """Where a broker keeps its streams; this one has no storage for them."""
 
     def __init__(self) -> None:
         self.author = Author()
 
     def recorder_of(self, queue: object) -> Recorder:
+        """The recorder of a stream, which may be new."""
         raise NotSupported("this broker keeps no streams: give it a place for them, or use another queue type")
 
     def drop(self, queue: object) -> None:
-        """There is nothing to remove."""
+        """A stream was deleted: remove it when that is durable."""
 
     def forget(self, producer: bytes) -> None:
-        """There is no producer to forget."""
+        """A producer will not send anything again."""

@@ -25,7 +25,7 @@ from leveret.storage.journal.store import Store
 from leveret.storage.options import JournalOptions, StreamOptions
 from leveret.storage.segments import Damage
 from leveret.storage.store_url import is_url
-from leveret.storage.stream.directory import FileStreamDirectories, MemoryStreamDirectories
+from leveret.storage.stream.directory import FileStreamDirectories, StreamDirectories
 from leveret.storage.stream.postgres import TableStreamDirectories
 from leveret.storage.stream.recovery import verify_partition
 from leveret.storage.stream.store import Fetch, StreamStore, no_blobs
@@ -138,9 +138,7 @@ def open_streams(
 ) -> StreamStore:
     """The streams of a core, beside its log or, without a path, in memory; `fetch` gets large bodies."""
     if path is None or store is None:
-        return StreamStore(
-            core, MemoryStreamDirectories(), StreamOptions(sync="never", segment_bytes=MEMORY_SEGMENT_BYTES)
-        )
+        return StreamStore(core, StreamDirectories(), StreamOptions(sync="never", segment_bytes=MEMORY_SEGMENT_BYTES))
     keys = store.options.keys
     if isinstance(store, TableStore):
         directories = TableStreamDirectories(

@@ -49,7 +49,6 @@ from leveret.runtime.runtime import Runtime
 from leveret.security.access import Access
 from leveret.security.cluster_secret import PEERS, cluster_keys
 from leveret.security.tls import ClientTls, MutualTls, ServerTls
-from leveret.server import memory
 from leveret.server.addresses import Sockets, announced, bound_sockets
 from leveret.server.authentication import authentication_of, oauth_of
 from leveret.server.control import ControlServer, RemoteControl
@@ -62,7 +61,6 @@ from leveret.server.process import (
     held,
     limits_of,
     new_event_loop,
-    noticed,
     raise_file_limit,
     tls_of,
     warn_of_patterns,
@@ -274,13 +272,8 @@ class NodeServer(ServerProcess):
         service = edges.service(joined.node, shared.throttle, audit)
         sqs = SqsServer(options, edges.account, service, admissions.sqs, shared.budget)
         self._listen(amqp, web, sqs)
-        self._announce()
-        alerts = admin_context.alerts.run(options.alerts_every_s)
-        running = (self._watch(amqp, edges, joined.node), self._stay_alive(), admin_context.rates.run(), alerts)
-        lasting = (*running, *sharing, self._tls_files.run(), memory.return_free_memory())
-        background = [noticed(asyncio.create_task(each)) for each in lasting]
-        await self._stopping.wait()
-        self._stop_listening(amqp, web, sqs)
+        jobs = admin_context.rates.run(), admin_context.alerts.run(options.alerts_every_s), *sharing
+        background = await self._serve((amqp, web, sqs), self._watch(amqp, edges, joined.node), *jobs)
         await control.stop()
         await joined.drain()
         joined.node.forwarder.close()

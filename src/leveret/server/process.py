@@ -9,7 +9,7 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -298,22 +298,26 @@ class ServerProcess:
         self._handle_signals()
         self._listen(amqp, web, sqs)
         await control.start()
-        self._announce()
-        running = (
-            self._watch(amqp, sqs),
-            self._stay_alive(),
-            admin_context.rates.run(),
-            alerting.run(options.alerts_every_s),
+        alerts = alerting.run(options.alerts_every_s)
+        background = await self._serve(
+            (amqp, web, sqs), self._watch(amqp, sqs), admin_context.rates.run(), alerts, *sharing
         )
-        lasting = (*running, *sharing, self._tls_files.run(), memory.return_free_memory())
-        background = [noticed(asyncio.create_task(each)) for each in lasting]
-        await self._stopping.wait()
-        self._stop_listening(amqp, web, sqs)
         await self._send_away(amqp, web, sqs)
         await control.stop()
         for task in background:
             task.cancel()
         await shared.stop()
+
+    async def _serve(
+        self, edges: tuple[AmqpServer, Web, SqsServer], *jobs: Coroutine[Any, Any, None]
+    ) -> list[asyncio.Task[None]]:
+        """Serve clients until the server is to stop, and accept no more; gives what still runs in the background."""
+        self._announce()
+        lasting = (*jobs, self._stay_alive(), self._tls_files.run(), memory.return_free_memory())
+        background = [noticed(asyncio.create_task(each)) for each in lasting]
+        await self._stopping.wait()
+        self._stop_listening(*edges)
+        return background
 
     def _listen(self, amqp: AmqpServer, web: Web, sqs: SqsServer) -> None:
         proxies = proxies_of(self._options)

@@ -1,4 +1,8 @@
-"""Load for AMQP 0-9-1: one connection publishes with confirms, another consumes and acknowledges."""
+"""Load for AMQP 0-9-1: one connection publishes with confirms, another consumes and acknowledges.
+
+It has as much of the protocol as a load generator needs, and not the codec of the server: what measures a server, ours
+or another, should not share its mistakes.
+"""
 
 import select
 import socket
@@ -10,10 +14,91 @@ from collections.abc import Iterator
 from typing import NamedTuple, Self
 from urllib.parse import unquote, urlsplit
 
-from leveret.cli.bench import wire
 from leveret.cli.bench.plan import Plan, Race, age_s, stamp
-from leveret.cli.bench.wire import BenchFrame, Frames
 from leveret.core.errors import Unreachable
+
+METHOD, HEADER, BODY = 1, 2, 3
+END = b"\xce"
+FRAME = struct.Struct(">BHI")
+PREAMBLE = b"AMQP\x00\x00\x09\x01"
+
+START, START_OK = (10, 10), (10, 11)
+TUNE, TUNE_OK = (10, 30), (10, 31)
+OPEN, OPEN_OK = (10, 40), (10, 41)
+CLOSE, CLOSE_OK = (10, 50), (10, 51)
+CHANNEL_OPEN, CHANNEL_OPEN_OK, CHANNEL_CLOSE = (20, 10), (20, 11), (20, 40)
+QUEUE_DECLARE, QUEUE_DECLARE_OK = (50, 10), (50, 11)
+QUEUE_DELETE, QUEUE_DELETE_OK = (50, 40), (50, 41)
+QOS, QOS_OK = (60, 10), (60, 11)
+CONSUME, CONSUME_OK = (60, 20), (60, 21)
+PUBLISH, DELIVER, ACK, NACK = (60, 40), (60, 60), (60, 80), (60, 120)
+SELECT, SELECT_OK = (85, 10), (85, 11)
+REFUSALS = (CLOSE, CHANNEL_CLOSE)
+
+PERSISTENT = b"\x10\x00\x02"  # the flags of a content header that has a delivery mode, and that mode
+TAG = struct.Struct(">Q")
+
+
+class BenchFrame(NamedTuple):
+    """One frame."""
+
+    kind: int
+    payload: bytes
+
+    @property
+    def method(self) -> tuple[int, int]:
+        """Which method it is; (0, 0) for content."""
+        return struct.unpack_from(">HH", self.payload) if self.kind == METHOD else (0, 0)
+
+
+def frame(kind: int, channel: int, payload: bytes) -> bytes:
+    """The bytes of a frame."""
+    return FRAME.pack(kind, channel, len(payload)) + payload + END
+
+
+def method(channel: int, which: tuple[int, int], arguments: bytes = b"") -> bytes:
+    """The bytes of a method."""
+    return frame(METHOD, channel, struct.pack(">HH", *which) + arguments)
+
+
+def short(text: str) -> bytes:
+    """A short string."""
+    data = text.encode()
+    return bytes([len(data)]) + data
+
+
+def long(data: bytes) -> bytes:
+    """A long string or table."""
+    return struct.pack(">I", len(data)) + data
+
+
+def publish_head(queue: str, size_bytes: int) -> bytes:
+    """Everything of a publish that comes before its body: it is the same for each message."""
+    start = method(1, PUBLISH, b"\x00\x00" + short("") + short(queue) + b"\x00")
+    header = frame(HEADER, 1, struct.pack(">HHQ", PUBLISH[0], 0, size_bytes) + PERSISTENT)
+    return start + header + FRAME.pack(BODY, 1, size_bytes)
+
+
+class Frames:
+    """Cuts what was read into frames."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> Iterator[BenchFrame]:
+        """Every frame that is whole now."""
+        data = self._rest + data if self._rest else data
+        at, length = 0, len(data)
+        unpack = FRAME.unpack_from
+        while at + 8 <= length:
+            kind, _, size = unpack(data, at)
+            end = at + 7 + size
+            if end >= length:
+                break
+            yield BenchFrame(kind, data[at + 7 : end])
+            at = end + 1
+        self._rest = data[at:]
+
 
 PORTS = {"amqp": 5672, "amqps": 5671}
 READ_BYTES = 256 << 10
@@ -62,22 +147,18 @@ class BenchConnection:
             raise
 
     def _open(self, login: BenchLogin) -> None:
-        self.socket.sendall(wire.PREAMBLE)
-        self.expect(wire.START)
+        self.socket.sendall(PREAMBLE)
+        self.expect(START)
         response = f"\0{login.user}\0{login.password}".encode()
-        self.socket.sendall(
-            wire.method(
-                0, wire.START_OK, wire.long(b"") + wire.short("PLAIN") + wire.long(response) + wire.short("en_US")
-            )
-        )
-        tune = self.expect(wire.TUNE)
-        self.socket.sendall(wire.method(0, wire.TUNE_OK, tune.payload[4:10] + b"\x00\x00"))
-        self.ask(0, wire.OPEN, wire.OPEN_OK, wire.short(login.vhost) + wire.short("") + b"\x00")
-        self.ask(1, wire.CHANNEL_OPEN, wire.CHANNEL_OPEN_OK, wire.short(""))
+        self.socket.sendall(method(0, START_OK, long(b"") + short("PLAIN") + long(response) + short("en_US")))
+        tune = self.expect(TUNE)
+        self.socket.sendall(method(0, TUNE_OK, tune.payload[4:10] + b"\x00\x00"))
+        self.ask(0, OPEN, OPEN_OK, short(login.vhost) + short("") + b"\x00")
+        self.ask(1, CHANNEL_OPEN, CHANNEL_OPEN_OK, short(""))
 
     def ask(self, channel: int, which: tuple[int, int], answer: tuple[int, int], arguments: bytes) -> BenchFrame:
         """Send a method and wait for its answer."""
-        self.socket.sendall(wire.method(channel, which, arguments))
+        self.socket.sendall(method(channel, which, arguments))
         return self.expect(answer)
 
     def expect(self, which: tuple[int, int]) -> BenchFrame:
@@ -103,7 +184,7 @@ class BenchConnection:
         if not data:
             raise Unreachable("the server closed the connection: check the URL, the user and the password")
         for found in self._frames.feed(data):
-            if found.kind == wire.METHOD and found.method in wire.REFUSALS:
+            if found.kind == METHOD and found.method in REFUSALS:
                 raise Unreachable(f"the server refused it: {reason(found.payload)}")
             yield found
 
@@ -111,12 +192,12 @@ class BenchConnection:
         """Make the queue; it is durable, as messages are."""
         kind = b""
         if plan.queue_type is not None:
-            kind = wire.short("x-queue-type") + b"S" + wire.long(plan.queue_type.encode())
-        arguments = b"\x00\x00" + wire.short(plan.queue) + b"\x02" + wire.long(kind)
-        self.ask(1, wire.QUEUE_DECLARE, wire.QUEUE_DECLARE_OK, arguments)
+            kind = short("x-queue-type") + b"S" + long(plan.queue_type.encode())
+        arguments = b"\x00\x00" + short(plan.queue) + b"\x02" + long(kind)
+        self.ask(1, QUEUE_DECLARE, QUEUE_DECLARE_OK, arguments)
 
     def delete(self, queue: str) -> None:
-        self.ask(1, wire.QUEUE_DELETE, wire.QUEUE_DELETE_OK, b"\x00\x00" + wire.short(queue) + b"\x00")
+        self.ask(1, QUEUE_DELETE, QUEUE_DELETE_OK, b"\x00\x00" + short(queue) + b"\x00")
 
     def __enter__(self) -> Self:
         return self
@@ -124,7 +205,7 @@ class BenchConnection:
     def __exit__(self, *error: object) -> None:
         try:
             if error[0] is None:
-                self.ask(0, wire.CLOSE, wire.CLOSE_OK, struct.pack(">H", 200) + wire.short("done") + b"\x00" * 4)
+                self.ask(0, CLOSE, CLOSE_OK, struct.pack(">H", 200) + short("done") + b"\x00" * 4)
         finally:
             self.socket.close()
 
@@ -138,9 +219,9 @@ def reason(payload: bytes) -> str:
 def publish(race: Race) -> None:
     """Send messages, never more unconfirmed than the window allows."""
     plan = race.plan
-    head = wire.publish_head(plan.queue, plan.size_bytes)
+    head = publish_head(plan.queue, plan.size_bytes)
     with BenchConnection(plan) as link:
-        link.ask(1, wire.SELECT, wire.SELECT_OK, b"\x00")
+        link.ask(1, SELECT, SELECT_OK, b"\x00")
         sent = confirmed = 0
         times: deque[float] = deque()  # when those that wait for their confirm were sent
         while True:
@@ -159,17 +240,17 @@ def publish(race: Race) -> None:
 
 def batch(head: bytes, size_bytes: int, count: int) -> bytes:
     """Some messages as they are written."""
-    one = head + stamp(size_bytes) + wire.END
+    one = head + stamp(size_bytes) + END
     return one * count
 
 
 def settle(race: Race, found: BenchFrame, times: "deque[float]", confirmed: int) -> int:
     """Take a confirm; give the number of the last message that is confirmed."""
-    if found.method == wire.NACK:
+    if found.method == NACK:
         raise Unreachable("the server refuses messages (basic.nack): its queue is full, or its disk")
-    if found.method != wire.ACK:
+    if found.method != ACK:
         return confirmed
-    (tag,) = wire.TAG.unpack_from(found.payload, 4)
+    (tag,) = TAG.unpack_from(found.payload, 4)
     now_s = time.monotonic()
     count = min(max(tag - confirmed, 0), len(times)) if found.payload[12] else 1
     race.sent.note(count, [now_s - times.popleft() for _ in range(min(count, len(times)))])
@@ -180,15 +261,15 @@ def consume(race: Race) -> None:
     """Take messages until all are there."""
     plan = race.plan
     with BenchConnection(plan) as link:
-        link.ask(1, wire.QOS, wire.QOS_OK, struct.pack(">IHB", 0, PREFETCH, 0))
-        arguments = b"\x00\x00" + wire.short(plan.queue) + wire.short("bench") + b"\x00" + wire.long(b"")
-        link.ask(1, wire.CONSUME, wire.CONSUME_OK, arguments)
+        link.ask(1, QOS, QOS_OK, struct.pack(">IHB", 0, PREFETCH, 0))
+        arguments = b"\x00\x00" + short(plan.queue) + short("bench") + b"\x00" + long(b"")
+        link.ask(1, CONSUME, CONSUME_OK, arguments)
         while not race.is_over():
             ages_s, last = received(link.read(POLL_S))
             if ages_s:
                 race.received.note(len(ages_s), ages_s)
             if last:
-                link.socket.sendall(wire.method(1, wire.ACK, wire.TAG.pack(last) + b"\x01"))
+                link.socket.sendall(method(1, ACK, TAG.pack(last) + b"\x01"))
 
 
 def received(frames: Iterator[BenchFrame]) -> tuple[list[float], int]:
@@ -196,24 +277,24 @@ def received(frames: Iterator[BenchFrame]) -> tuple[list[float], int]:
     ages_s: list[float] = []
     last = tag = 0
     for kind, payload in frames:
-        if kind == wire.BODY:
+        if kind == BODY:
             ages_s.append(age_s(payload, time.monotonic_ns()))
             last = tag
-        elif kind == wire.METHOD:
+        elif kind == METHOD:
             # deliver: a consumer tag, then the number of the delivery
-            (tag,) = wire.TAG.unpack_from(payload, 5 + payload[4])
+            (tag,) = TAG.unpack_from(payload, 5 + payload[4])
     return ages_s, last
 
 
 def ceiling(plan: Plan) -> float:
     """How many messages in a second this program could send and receive if the server took no time."""
-    head = wire.publish_head(plan.queue, plan.size_bytes)
-    deliver = wire.method(1, wire.DELIVER, wire.short("bench") + wire.TAG.pack(1) + b"\x00" + wire.short("") * 2)
-    header = wire.frame(wire.HEADER, 1, struct.pack(">HHQ", 60, 0, plan.size_bytes) + wire.PERSISTENT)
+    head = publish_head(plan.queue, plan.size_bytes)
+    deliver = method(1, DELIVER, short("bench") + TAG.pack(1) + b"\x00" + short("") * 2)
+    header = frame(HEADER, 1, struct.pack(">HHQ", 60, 0, plan.size_bytes) + PERSISTENT)
     began_s = time.perf_counter()
     for _ in range(CEILING_MESSAGES // BATCH):
         batch(head, plan.size_bytes, BATCH)
-        body = wire.frame(wire.BODY, 1, stamp(plan.size_bytes))
+        body = frame(BODY, 1, stamp(plan.size_bytes))
         received(Frames().feed((deliver + header + body) * BATCH))
     return CEILING_MESSAGES // BATCH * BATCH / (time.perf_counter() - began_s)
 

@@ -2,7 +2,7 @@
 
 import secrets
 import threading
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable
 from contextlib import suppress
 from types import ModuleType
@@ -13,7 +13,7 @@ from leveret.cli.bench import amqp, sqs
 from leveret.cli.bench.plan import QUANTILES, STAMP_BYTES, Plan, Race
 from leveret.cli.connection import is_here
 from leveret.cli.output import ProgressLine, as_json, in_short, print_table
-from leveret.cli.parser import Command, positive, whole
+from leveret.cli.parser import JSON, Command, argument, positive, whole
 from leveret.core.errors import InvalidArgument, LeveretError, Unreachable
 
 SECONDS_MAX = 600.0
@@ -24,38 +24,6 @@ TURN_S = 0.1
 NEAR_SHARE = 0.7  # of its own ceiling, above which the figures are those of this program
 
 LOADS: dict[str, ModuleType] = {"amqp": amqp, "amqps": amqp, "http": sqs, "https": sqs}
-
-
-def configure(parser: ArgumentParser) -> None:
-    """Its arguments."""
-    parser.add_argument(
-        "url", metavar="URL", help="amqp(s)://USER:PASSWORD@HOST:PORT/VHOST, or http(s)://HOST:PORT for SQS"
-    )
-    parser.add_argument("--seconds", type=positive(SECONDS_MAX), default=5.0, metavar="S", help="how long; default: 5")
-    parser.add_argument(
-        "--count", type=whole(1, COUNT_MAX), default=COUNT_MAX, metavar="N", help="at most so many messages"
-    )
-    parser.add_argument(
-        "--size",
-        type=whole(STAMP_BYTES, SIZE_BYTES_MAX),
-        default=100,
-        metavar="BYTES",
-        help="of each body; default: 100",
-    )
-    parser.add_argument(
-        "--window",
-        type=whole(1, WINDOW_MAX),
-        default=500,
-        metavar="N",
-        help="publishes without a confirm; default: 500",
-    )
-    parser.add_argument(
-        "--rate", type=positive(1e6), metavar="N", help="at most so many in a second; default: no limit"
-    )
-    parser.add_argument("--queue-type", choices=("classic", "quorum"), help="what the queue is, with AMQP")
-    parser.add_argument("--ca-file", metavar="FILE", help="who signed the certificate of the server")
-    parser.add_argument("--yes", action="store_true", help="also on another machine: its users will notice")
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(given: Namespace) -> int:
@@ -154,10 +122,34 @@ def show(result: dict[str, Any]) -> None:
         print(f"{result['lost']} messages did not come back in time")
 
 
+ARGUMENTS = (
+    argument("url", metavar="URL", help="amqp(s)://USER:PASSWORD@HOST:PORT/VHOST, or http(s)://HOST:PORT for SQS"),
+    argument("--seconds", type=positive(SECONDS_MAX), default=5.0, metavar="S", help="how long; default: 5"),
+    argument("--count", type=whole(1, COUNT_MAX), default=COUNT_MAX, metavar="N", help="at most so many messages"),
+    argument(
+        "--size",
+        type=whole(STAMP_BYTES, SIZE_BYTES_MAX),
+        default=100,
+        metavar="BYTES",
+        help="of each body; default: 100",
+    ),
+    argument(
+        "--window",
+        type=whole(1, WINDOW_MAX),
+        default=500,
+        metavar="N",
+        help="publishes without a confirm; default: 500",
+    ),
+    argument("--rate", type=positive(1e6), metavar="N", help="at most so many in a second; default: no limit"),
+    argument("--queue-type", choices=("classic", "quorum"), help="what the queue is, with AMQP"),
+    argument("--ca-file", metavar="FILE", help="who signed the certificate of the server"),
+    argument("--yes", action="store_true", help="also on another machine: its users will notice"),
+    JSON,
+)
 COMMAND = Command(
     "bench",
     "measure any server that speaks AMQP 0-9-1 or SQS",
-    configure,
+    ARGUMENTS,
     run,
     (
         "leveret bench amqp://guest:guest@localhost:5672 --seconds 1",

@@ -1,29 +1,19 @@
 """`leveret doctor`: explain a data directory. It changes nothing, and needs no server, unless that is a node's."""
 
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 
 from leveret.cli.doctor import cluster
 from leveret.cli.doctor.examination import bytes_to_read, examine, sizes
 from leveret.cli.doctor.report import advice, advice_on_lists, report
 from leveret.cli.output import ProgressLine, as_json, in_bytes
-from leveret.cli.parser import Command
+from leveret.cli.parser import JSON, Command, argument
 from leveret.clock import SystemClock
 from leveret.runtime.options import options_of
 from leveret.runtime.storage import journal_options
 from leveret.server.control_client import is_remote
 from leveret.server.settings import broker_options, server_options, variable
-
-
-def configure(parser: ArgumentParser) -> None:
-    """Its arguments."""
-    parser.add_argument(
-        "data", metavar="DIR", nargs="?", help=f"the data directory; default: ${variable('data')}, or data"
-    )
-    parser.add_argument("--config", metavar="FILE", help="configuration file of the server; says where the keys are")
-    parser.add_argument("--quick", action="store_true", help="read only what a server reads when it starts")
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(given: Namespace) -> int:
@@ -48,10 +38,16 @@ def run_cluster(path: Path, json: bool, more: list[str]) -> int:
     return 0 if cluster.is_well(told) else 1
 
 
+ARGUMENTS = (
+    argument("data", metavar="DIR", nargs="?", help=f"the data directory; default: ${variable('data')}, or data"),
+    argument("--config", metavar="FILE", help="configuration file of the server; says where the keys are"),
+    argument("--quick", action="store_true", help="read only what a server reads when it starts"),
+    JSON,
+)
 COMMAND = Command(
     "doctor",
     "explain a data directory, without a server, or the cluster of a node",
-    configure,
+    ARGUMENTS,
     run,
     ("leveret doctor", "leveret doctor --quick --json"),
 )

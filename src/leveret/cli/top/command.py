@@ -1,35 +1,120 @@
 """`leveret top`: the loop around facts, view and terminal; or one look, for those who have no terminal."""
 
+import codecs
+import os
+import select
 import shutil
 import sys
+import termios
 import time
-from argparse import ArgumentParser, Namespace
+import tty
+from argparse import Namespace
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from types import TracebackType
+from typing import Self
 
 from leveret.cli import connection
 from leveret.cli.output import as_json
-from leveret.cli.parser import Command
+from leveret.cli.parser import Command, argument
 from leveret.cli.top.screen import ROWS_MIN, queue_rows, rate_of, screen
-from leveret.cli.top.terminal import Terminal
 from leveret.cli.top.view import COLUMNS, INTERVALS_S, TopFacts, TopView, look, pressed
 from leveret.client.broker import RemoteBroker
 from leveret.core.errors import InvalidArgument, LeveretError
+
+ENTER = "\x1b[?1049h\x1b[?25l\x1b[2J"  # a screen of its own, no cursor
+LEAVE = "\x1b[?25h\x1b[?1049l"
+LINE = "\x1b[{row};1H{text}\x1b[K"
+SEQUENCES = {
+    "\x1b[A": "up",
+    "\x1b[B": "down",
+    "\x1b[C": "right",
+    "\x1b[D": "left",
+    "\x1b[5~": "page up",
+    "\x1b[6~": "page down",
+    "\x1b[H": "home",
+    "\x1b[1~": "home",
+    "\x1bOA": "up",
+    "\x1bOB": "down",
+    "\x1bOC": "right",
+    "\x1bOD": "left",
+}
+READ_BYTES = 1024
+
+
+class Terminal:
+    """The terminal that the process was started in."""
+
+    def __init__(self) -> None:
+        self._fd = sys.stdin.fileno()
+        self._shown: list[str] = []
+        self._size = os.terminal_size((0, 0))
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+
+    def __enter__(self) -> Self:
+        self._before = termios.tcgetattr(self._fd)
+        tty.setraw(self._fd, termios.TCSADRAIN)
+        self._write(ENTER)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._write(LEAVE)
+        termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
+
+    @property
+    def size(self) -> os.terminal_size:
+        return shutil.get_terminal_size()
+
+    def show(self, lines: list[str]) -> None:
+        """Show lines; all of them are written when the window has another size."""
+        if self.size != self._size:
+            self._size, self._shown = self.size, []
+            self._write("\x1b[2J")
+        changed = [
+            LINE.format(row=index + 1, text=line)
+            for index, line in enumerate(lines)
+            if index >= len(self._shown) or self._shown[index] != line
+        ]
+        self._shown = lines
+        if changed:
+            self._write("".join(changed))
+
+    def keys(self, wait_s: float) -> list[str]:
+        """The keys that are pressed until a while has passed, or the first of them came."""
+        if not select.select([self._fd], [], [], wait_s)[0]:
+            return []
+        data = os.read(self._fd, READ_BYTES)
+        return split(self._decode(data)) if data else ["q"]
+
+    def _write(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+def split(text: str) -> list[str]:
+    """What was read as keys; sequences that mean nothing here are left out."""
+    keys = []
+    while text:
+        known = next((sequence for sequence in SEQUENCES if text.startswith(sequence)), None)
+        if known is not None:
+            keys.append(SEQUENCES[known])
+            text = text[len(known) :]
+        elif text.startswith("\x1b["):
+            end = next((index for index, char in enumerate(text[2:], 3) if "@" <= char <= "~"), len(text))
+            text = text[end:]
+        else:
+            keys.append(text[0])
+            text = text[1:]
+    return keys
+
 
 HISTORY = 1_000  # rates that the graph remembers
 TURN_S = 0.1  # so soon after it came an answer is shown, and a new size of the window heeded
 ONCE_ROWS = 40
 REST_SHARE, REST_S_MAX = 3, 10.0  # a look that takes long costs a server a quarter of its time, not all of it
 TITLES = {column.title.lower(): index for index, column in enumerate(COLUMNS)}
-
-
-def configure(parser: ArgumentParser) -> None:
-    """Its arguments."""
-    parser.add_argument("--once", action="store_true", help="print one screen and end; so it is without a terminal")
-    parser.add_argument("--sort", choices=tuple(TITLES), default="ready", help="by which column; default: ready")
-    parser.add_argument("--filter", metavar="TEXT", default="", help="only queues with this in their name")
-    connection.add_flags(parser)
-    parser.add_argument("--json", action="store_true", help="print one look as JSON")
 
 
 def run(given: Namespace) -> int:
@@ -121,10 +206,17 @@ class Live:
             self._next_s = 0.0
 
 
+ARGUMENTS = (
+    argument("--once", action="store_true", help="print one screen and end; so it is without a terminal"),
+    argument("--sort", choices=tuple(TITLES), default="ready", help="by which column; default: ready"),
+    argument("--filter", metavar="TEXT", default="", help="only queues with this in their name"),
+    connection.add_flags,
+    argument("--json", action="store_true", help="print one look as JSON"),
+)
 COMMAND = Command(
     "top",
     "watch a server as it works",
-    configure,
+    ARGUMENTS,
     run,
     ("leveret top --once --sort total", "leveret top --filter orders --once", "leveret top --json"),
 )

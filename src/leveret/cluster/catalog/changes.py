@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from leveret.core.broker import Broker
 from leveret.core.catalog import REMOVED, Kind, dumps, key_of
+from leveret.core.changes import DeleteQueue
 from leveret.core.jsonable import canonical, restored
 from leveret.core.names import RESERVED_PREFIX
 from leveret.core.policy import Policy
@@ -78,8 +79,11 @@ def apply(broker: Broker, change: DefinitionChange) -> None:
     virtual_host = broker.topology.vhosts.get(definition.get("vhost", "/"))
     if virtual_host is None:
         return  # it went with its virtual host
-    made, removed = _VERBS.get(change.kind, (_define(change.kind), _undefine(change.kind)))
-    (removed if change.removed else made)(broker, virtual_host, definition)
+    if change.kind in _VERBS:
+        made, removed = _VERBS[change.kind]
+        (removed if change.removed else made)(broker, virtual_host, definition)
+    else:
+        (broker.undefine if change.removed else broker.define)(change.kind, definition)
 
 
 def concerns(change: DefinitionChange, shard_id: str, shard_ids: Mapping[tuple[str, str], str]) -> bool:
@@ -96,23 +100,10 @@ def concerns(change: DefinitionChange, shard_id: str, shard_ids: Mapping[tuple[s
     return True
 
 
-def _make_vhost(broker: Broker, virtual_host: Vhost, definition: Definition) -> None:
-    broker.declare_vhost(definition["name"], VhostDetails.from_dict(definition))
-
-
-def _remove_vhost(broker: Broker, virtual_host: Vhost, definition: Definition) -> None:
-    if definition["name"] in broker.topology.vhosts:
-        broker.delete_vhost(definition["name"])
-
-
 def _make_exchange(broker: Broker, virtual_host: Vhost, definition: Definition) -> None:
     told = {name: definition[name] for name in ("durable", "auto_delete", "internal")}
     arguments = restored(definition["arguments"])
     broker.declare_exchange(virtual_host.name, definition["name"], definition["type"], arguments=arguments, **told)
-
-
-def _remove_exchange(broker: Broker, virtual_host: Vhost, definition: Definition) -> None:
-    broker.delete_exchange(virtual_host.name, definition["name"])
 
 
 def _make_queue(broker: Broker, virtual_host: Vhost, definition: Definition) -> None:
@@ -148,49 +139,34 @@ def _lifetime_of(definition: Definition) -> tuple[bool, bool, str | None]:
     return *lasting, None if owner is None else sys.intern(owner)
 
 
-def _remove_queue(broker: Broker, virtual_host: Vhost, definition: Definition) -> None:
-    if definition["name"] in virtual_host.queues:
-        broker.delete_queue(virtual_host.queues[definition["name"]])
-
-
 def _ends(definition: Definition) -> tuple[str, str, str, Mapping[str, Any], str]:
     arguments = restored(definition["arguments"])
     kind, key = definition["destination_type"], definition["routing_key"]
     return definition["source"], definition["destination"], key, arguments, kind
 
 
-def _make_binding(broker: Broker, virtual_host: Vhost, definition: Definition) -> None:
-    broker.bind(virtual_host.name, *_ends(definition))
-
-
-def _remove_binding(broker: Broker, virtual_host: Vhost, definition: Definition) -> None:
-    broker.unbind(virtual_host.name, *_ends(definition))
-
-
-def _make_policy(broker: Broker, virtual_host: Vhost, definition: Definition) -> None:
-    broker.set_policy(virtual_host.name, Policy.from_dict(definition))
-
-
-def _remove_policy(broker: Broker, virtual_host: Vhost, definition: Definition) -> None:
-    broker.delete_policy(virtual_host.name, definition["name"], definition["operator"])
-
-
-Verb = Callable[[Broker, Vhost, Definition], None]
-
-
-def _define(kind: Kind) -> Verb:
-    return lambda broker, shard_id, definition: broker.define(kind, definition)
-
-
-def _undefine(kind: Kind) -> Verb:
-    return lambda broker, shard_id, definition: broker.undefine(kind, definition)
+Verb = Callable[[Broker, Vhost, Definition], object]
 
 
 _VERBS: dict[Kind, tuple[Verb, Verb]] = {
-    Kind.VHOST: (_make_vhost, _remove_vhost),
-    Kind.EXCHANGE: (_make_exchange, _remove_exchange),
-    Kind.QUEUE: (_make_queue, _remove_queue),
-    Kind.BINDING: (_make_binding, _remove_binding),
-    Kind.POLICY: (_make_policy, _remove_policy),
+    Kind.VHOST: (
+        lambda broker, vhost, told: broker.declare_vhost(told["name"], VhostDetails.from_dict(told)),
+        lambda broker, vhost, told: (
+            broker.delete_vhost(told["name"]) if told["name"] in broker.topology.vhosts else None
+        ),
+    ),
+    Kind.EXCHANGE: (_make_exchange, lambda broker, vhost, told: broker.delete_exchange(vhost.name, told["name"])),
+    Kind.QUEUE: (
+        _make_queue,
+        lambda broker, vhost, told: DeleteQueue(vhost.name, told["name"]).apply(broker),
+    ),
+    Kind.BINDING: (
+        lambda broker, vhost, told: broker.bind(vhost.name, *_ends(told)),
+        lambda broker, vhost, told: broker.unbind(vhost.name, *_ends(told)),
+    ),
+    Kind.POLICY: (
+        lambda broker, vhost, told: broker.set_policy(vhost.name, Policy.from_dict(told)),
+        lambda broker, vhost, told: broker.delete_policy(vhost.name, told["name"], told["operator"]),
+    ),
 }
 """How a definition is made and removed that is more than a row of the core's catalog."""

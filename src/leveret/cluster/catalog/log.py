@@ -28,7 +28,7 @@ from psycopg.types.numeric import Int8
 
 from leveret.cluster.catalog.changes import DefinitionChange
 from leveret.cluster.catalog.database import CatalogSession
-from leveret.cluster.catalog.read_lease import CatalogReader, CatalogReaders
+from leveret.cluster.catalog.read_lease import CatalogReader
 from leveret.core.errors import TooMany, Unreachable
 from leveret.storage.journal.postgres.session import Values
 from leveret.storage.journal.postgres.table import Unknown
@@ -53,7 +53,7 @@ class Snapshot(NamedTuple):
     changes: list[DefinitionChange]
 
 
-class CatalogLog(CatalogReaders, Protocol):
+class CatalogLog(Protocol):
     """Where entries are kept, and who reads them. Whatever raises Unreachable may have been done, or not."""
 
     async def append(self, entry: LogEntry) -> bool:
@@ -70,6 +70,15 @@ class CatalogLog(CatalogReaders, Protocol):
 
     async def compact(self, snapshot: Snapshot) -> None:
         """Keep a snapshot in place of the entries before it, unless there is a newer one; may raise TooMany."""
+
+    async def renew_row(self, reader: CatalogReader) -> list[CatalogReader]:
+        """Make or renew the row of a reader; give all rows, as they were before or are now."""
+
+    async def readers(self) -> list[CatalogReader]:
+        """All rows."""
+
+    async def forget(self, reader: CatalogReader) -> None:
+        """Remove a row, unless it was renewed since it was so."""
 
 
 def packed(changes: list[DefinitionChange], bytes_max: int) -> bytes:

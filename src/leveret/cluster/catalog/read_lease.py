@@ -15,7 +15,7 @@ LEASE by what one of them may be faster than the other.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from leveret.clock import US_PER_S, ticks_us
 
@@ -32,19 +32,6 @@ class CatalogReader(NamedTuple):
     """What it had when it last said so."""
     renewals: int
     """How often it has said something; never twice the same number under one name."""
-
-
-class CatalogReaders(Protocol):
-    """The rows of those who answer by their copies, durable as entries are. Each method may raise Unreachable."""
-
-    async def renew_row(self, reader: CatalogReader) -> list[CatalogReader]:
-        """Make or renew the row of a reader; give all rows, as they were before or are now."""
-
-    async def readers(self) -> list[CatalogReader]:
-        """All rows."""
-
-    async def forget(self, reader: CatalogReader) -> None:
-        """Remove a row, unless it was renewed since it was so."""
 
 
 class ReadLease:

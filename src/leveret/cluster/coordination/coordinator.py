@@ -55,7 +55,7 @@ class Coordinator:
 
     def __init__(
         self, etcd: Etcd, cluster: str, member: NodeMember, shards: Shards, *,
-        shard_count: int = SHARDS, epoch_base: int = 0, ttl_s: int = TTL_S,
+        shard_count: int = SHARDS, view: ClusterMembership | None = None, epoch_base: int = 0, ttl_s: int = TTL_S,
         on_catalog: Callable[[int], None] = lambda version: None,
     ) -> None:  # fmt: skip
         """Not a member yet; `member` is this node as others shall see it, `on_catalog` hears hints."""
@@ -66,7 +66,7 @@ class Coordinator:
         """What has happened to shards since this node was started."""
         self.trouble: str | None = None
         """Why etcd did not renew the lease."""
-        self.view = ClusterMembership(self.keys, shard_count)
+        self.view = view or ClusterMembership(self.keys, shard_count)
         self.ownership = Ownership(member.node, self.view, shard_count, epoch_base, ttl_s * 1000)
         self._etcd = etcd
         self._shards = shards

@@ -21,8 +21,10 @@ from typing import Any, TypeVar
 from leveret.cluster.coordination.etcd import KeyEvent, KeyRange, KeyValue
 from leveret.core.errors import InvalidArgument
 from leveret.core.names import check_name
+from leveret.protocols.net.addresses import host_and_port
 
 REVISION_BITS = 40
+LINK = "link"  # the address of a member that other nodes connect to
 BASE_MAX = (1 << 22) - 1  # so that an epoch is a bigint of SQL
 
 
@@ -120,7 +122,7 @@ Value = TypeVar("Value")
 
 
 class ClusterMembership:
-    """The view of one node; sans-IO."""
+    """The view of one node, sans-IO; Owners of leveret.cluster.rpc.peers says what some methods do."""
 
     def __init__(self, keys: EtcdKeys, shards: int) -> None:
         self._keys = keys
@@ -174,6 +176,17 @@ class ClusterMembership:
 
     def _is_shard(self, which: str) -> bool:
         return which.isdecimal() and int(which) < self._shards
+
+    def owner_of(self, shard_id: str) -> str | None:
+        owner = self.owners.get(int(shard_id))
+        return owner.node if owner is not None and owner.epoch else None
+
+    def address_of(self, node: str) -> tuple[str, int] | None:
+        member = self.members.get(node)
+        return None if member is None else host_and_port(member.addresses.get(LINK, ""))
+
+    def nodes(self) -> list[str]:
+        return list(self.members)
 
     @property
     def staying(self) -> list[str]:

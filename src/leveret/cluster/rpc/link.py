@@ -98,10 +98,6 @@ class PeerLink(asyncio.Protocol):
         return self.is_up
 
     @property
-    def is_decided(self) -> bool:
-        return self._decided.is_set()
-
-    @property
     def is_up(self) -> bool:
         """Whether the other node is who it says it is, and can be talked to."""
         return self._known and self._transport is not None

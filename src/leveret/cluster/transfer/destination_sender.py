@@ -12,7 +12,7 @@ keeps up no other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -73,8 +73,11 @@ def destination_of(arguments: dict[str, Any]) -> OutboxDestination:
     return OutboxDestination(arguments.get(SHARD, ""), arguments.get(VHOST, ""), arguments.get(QUEUE, ""))
 
 
-class SenderNode(Protocol):
-    """What sending needs of a node."""
+class OutboxNode(Protocol):
+    """What an outbox needs of its node."""
+
+    def definitions(self) -> AbstractContextManager[Broker]:
+        """What there is in all shards, under a lock; from whatever thread, with or without the lock of a shard."""
 
     def reached(self, vhost: str, exchange: str, keys: list[str], properties: Properties) -> dict[str, set[str]]:
         """The queues that a message goes to, by shard; from whatever thread, under the lock of a shard."""
@@ -115,7 +118,7 @@ class DestinationSender:
         shard_id: str,
         core: Broker,
         queue: Queue,
-        node: SenderNode,
+        node: OutboxNode,
         load: InFlightBytes,
     ) -> None:
         """They are in a queue of a shard, and sent as soon as there is a hub."""

@@ -12,15 +12,15 @@ reaches them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from leveret.cluster.transfer import destination_sender
 from leveret.cluster.transfer.destination_sender import (
     PREFIX,
     DestinationSender,
     InFlightBytes,
     OutboxDestination,
+    OutboxNode,
     destination_of,
 )
 from leveret.cluster.transfer.message import addressed
@@ -36,13 +36,6 @@ if TYPE_CHECKING:
 
 ROWS_MAX = 10_000  # outbox messages for one destination after which rows of sinks wait
 IDLE_MS = 60_000  # after which the queue of an empty sender goes
-
-
-class OutboxNode(destination_sender.SenderNode, Protocol):
-    """What an outbox needs of its node."""
-
-    def definitions(self) -> AbstractContextManager[Broker]:
-        """What there is in all shards, under a lock; from whatever thread, with or without the lock of a shard."""
 
 
 class DestinationBacklog(NamedTuple):

@@ -12,7 +12,6 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 from leveret.storage.disk import Bytes, Disk
 
@@ -87,18 +86,21 @@ class MemoryDisk(Disk):
         return sorted(self._files)
 
 
-class StreamDirectories(Protocol):
-    """Directories for streams."""
+class StreamDirectories:
+    """Directories for streams; these are in memory, where nothing lasts and nothing waits."""
 
     @property
     def settled(self) -> bool:
         """Whether nothing waits for the next commit batch of the journal; what is in files does not."""
+        return True
 
     def partition(self, stream: int, number: int) -> Disk:
         """The directory of one partition, made if need be."""
+        return MemoryDisk()
 
     def numbers(self) -> list[int]:
         """The streams that have directories."""
+        return []
 
     def sync(self, stream: int) -> None:
         """Make the directories of a stream durable."""
@@ -113,35 +115,7 @@ class StreamDirectories(Protocol):
         """Let go of everything."""
 
 
-class Directories:
-    """What directories have in common: nothing of them waits for anybody else."""
-
-    settled = True
-
-    def tidy(self) -> None:
-        """See StreamDirectories."""
-
-    def close(self) -> None:
-        """See StreamDirectories."""
-
-
-class MemoryStreamDirectories(Directories):
-    """Directories in memory."""
-
-    def partition(self, stream: int, number: int) -> Disk:
-        return MemoryDisk()
-
-    def numbers(self) -> list[int]:
-        return []
-
-    def sync(self, stream: int) -> None:
-        """See StreamDirectories."""
-
-    def remove(self, stream: int) -> None:
-        """See StreamDirectories."""
-
-
-class FileStreamDirectories(Directories):
+class FileStreamDirectories(StreamDirectories):
     """Directories on a real file system."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -26,6 +26,7 @@ from leveret.storage.journal.postgres.table import (
     StreamTable,
     Unknown,
 )
+from leveret.storage.stream.directory import StreamDirectories
 from leveret.storage.stream.index import SUFFIX, index_name
 from leveret.storage.stream.segments import base_of, segment_name
 
@@ -369,8 +370,8 @@ class TableDisk(Disk):
             self._pages.rest(file)
 
 
-class TableStreamDirectories:
-    """The streams of a shard that this process owns; see StreamDirectories."""
+class TableStreamDirectories(StreamDirectories):
+    """The streams of a shard that this process owns."""
 
     def __init__(self, table: StreamTable, questions: Questions) -> None:
         """Look at what there is: no other process changes it from now on."""
@@ -397,9 +398,6 @@ class TableStreamDirectories:
 
     def numbers(self) -> list[int]:
         return sorted(self._found)
-
-    def sync(self, stream: int) -> None:
-        """See StreamDirectories: a stream has tables when it has records."""
 
     def remove(self, stream: int) -> None:
         """See StreamDirectories; what cannot be removed now goes when the store is opened next."""

@@ -17,7 +17,7 @@ from leveret.core.consumer_groups import ConsumerGroups
 from leveret.core.errors import DamagedJournal, JournalFailed, TooMany
 from leveret.core.queue import Queue
 from leveret.core.queue_types import STREAM
-from leveret.core.streams import Author
+from leveret.core.streams import Author, NoStreams
 from leveret.storage.options import StreamOptions
 from leveret.storage.stream.directory import StreamDirectories
 from leveret.storage.stream.log import PartitionLog
@@ -36,8 +36,8 @@ def no_blobs(pointer: bytes) -> bytes:
     raise AssertionError("only a broker on files puts bodies away")
 
 
-class StreamStore:
-    """The streams of one broker; Streams of leveret.core.streams is what the core sees of it."""
+class StreamStore(NoStreams):
+    """The streams of one broker."""
 
     def __init__(
         self,
