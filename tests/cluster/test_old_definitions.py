@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from leveret.cluster.catalog.conflicts import ConflictResolution
 from leveret.cluster.catalog.replica import VERSIONS_MAX, Mark, VersionHistory
+from leveret.cluster.operations import ConflictResolution
 from leveret.core.changes import DeclareQueue
 from leveret.core.policy import Policy
 from tests.cluster.cluster import Cluster, name_in

@@ -3,13 +3,13 @@
 import json
 import os
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any
 
 from leveret.cli import target
 from leveret.cli.output import ProgressLine, as_json, cell, print_table
-from leveret.cli.parser import Command
+from leveret.cli.parser import JSON, Command, Word, argument, run_word, worded
 from leveret.cli.passwords import chars_min
 from leveret.core.errors import InvalidArgument
 from leveret.operations.definitions import SECTIONS
@@ -23,28 +23,7 @@ ABOUT = ("rabbit", "product_", "original_", "explanation", "metadata", "descript
 STDIO = "-"
 
 
-def configure(parser: ArgumentParser) -> None:
-    """Its arguments."""
-    words = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    take = words.add_parser("import", help="add what a file defines", description="add what a file defines")
-    take.add_argument("file", metavar="FILE", help="JSON file from RabbitMQ or from `leveret definitions export`")
-    take.add_argument("--vhost", default="/", help="where objects go that name no virtual host; default: /")
-    take.add_argument("--json", action="store_true", help="print JSON")
-    take.set_defaults(act=import_file)
-    give = words.add_parser("export", help="write all definitions", description="write all definitions")
-    give.add_argument("file", metavar="FILE", nargs="?", default=STDIO, help="file to write; default: standard output")
-    give.set_defaults(act=export_file)
-    for one in (take, give):
-        target.add_flags(one)
-
-
-def run(given: Namespace) -> int:
-    """Import or export."""
-    given.act(given)
-    return 0
-
-
-def import_file(given: Namespace) -> None:
+def import_file(given: Namespace) -> int:
     """Send a file section by section, and say what became of it."""
     document = read(given.file)
     rows = []
@@ -59,13 +38,14 @@ def import_file(given: Namespace) -> None:
     ignored = [name for name, value in document.items() if value and not name.startswith(ABOUT)]
     if given.json:
         print(as_json({"sections": rows, "ignored": ignored}))
-        return
+        return 0
     counted = [{**row, "skipped": len(row["skipped"])} for row in rows]
     print_table(counted, ("section", "imported", "skipped"))
     for each in (each for row in rows for each in row["skipped"]):
         print(f"skipped {cell(each['object'])}: {cell(each['reason'])}", file=sys.stderr)
     for name in ignored:
         print(f"skipped {cell(name)}: there is no such thing in Leveret", file=sys.stderr)
+    return 0
 
 
 def imported(operator: Operator, section: str, objects: Any, vhost: str, progress: ProgressLine) -> dict[str, Any]:
@@ -111,17 +91,18 @@ def read(path: str) -> dict[str, Any]:
     return document
 
 
-def export_file(given: Namespace) -> None:
+def export_file(given: Namespace) -> int:
     """Write everything that is defined."""
     with target.operator(given) as operator, ProgressLine("exporting") as progress:
         document = {section: list(exported(operator, section, progress)) for section in SECTIONS}
     text = as_json(document) + "\n"
     if given.file == STDIO:
         sys.stdout.write(text)
-        return
+        return 0
     # What checks passwords is in it: it is for its owner only.
     with open(os.open(given.file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
+    return 0
 
 
 def exported(operator: Operator, section: str, progress: ProgressLine) -> Iterator[dict[str, Any]]:
@@ -134,10 +115,24 @@ def exported(operator: Operator, section: str, progress: ProgressLine) -> Iterat
         offset = page["next"]
 
 
+IMPORTED = (
+    argument("file", metavar="FILE", help="JSON file from RabbitMQ or from `leveret definitions export`"),
+    argument("--vhost", default="/", help="where objects go that name no virtual host; default: /"),
+    JSON,
+    target.add_flags,
+)
+EXPORTED = (
+    argument("file", metavar="FILE", nargs="?", default=STDIO, help="file to write; default: standard output"),
+    target.add_flags,
+)
+WORDS = (
+    Word("import", "add what a file defines", IMPORTED, import_file),
+    Word("export", "write all definitions", EXPORTED, export_file),
+)
 COMMAND = Command(
     "definitions",
     "import and export everything that is defined",
-    (configure,),
-    run,
+    worded(WORDS),
+    run_word,
     ("leveret definitions export backup.json", "leveret definitions import backup.json"),
 )

@@ -12,9 +12,8 @@ from typing import Any, TypeVar
 from leveret.cluster.catalog.auto_deletion import AutoDeletion, drop_queues_of
 from leveret.cluster.catalog.catalog import ClusterCatalog, Verb
 from leveret.cluster.catalog.changes import DefinitionChange as Definition
-from leveret.cluster.catalog.propagation import Propagation
+from leveret.cluster.catalog.propagation import Propagation, StaleClients
 from leveret.cluster.catalog.replica import QueueDirectory
-from leveret.cluster.catalog.stale_clients import StaleClients
 from leveret.cluster.coordination.placement import LOCAL
 from leveret.cluster.forwarding.forwarder import Forwarder
 from leveret.cluster.forwarding.handler import Api
@@ -217,7 +216,7 @@ class Node:
 
     @property
     def is_current(self) -> bool:
-        return self.stale_clients.none
+        return self.catalog.read_lease.is_valid
 
     def hold(self, connection: ProxyConnection) -> None:
         self.stale_clients.hold(connection)

@@ -3,31 +3,103 @@ groups.
 
 The databases of the cluster are asked when an operator looks. One that hangs is waited for once, for a moment; as long
 as it has not answered, every other request is told that.
+
+Conflicts about definitions that are older than shards (see leveret.cluster.catalog.reconciliation) end as an operator
+wants it; each node does that with the shards that it has.
+
+    adopt      the definitions get what shards have and they do not know
+    discard    shards lose it, with the messages
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from leveret.clock import SystemClock
-from leveret.cluster.catalog.conflicts import ConflictResolution
+from leveret.cluster.catalog.changes import DefinitionChange, apply
+from leveret.cluster.catalog.replica import Replica, in_order
 from leveret.cluster.coordination.coordinator import Coordinator
 from leveret.cluster.coordination.keys import Owner
 from leveret.cluster.coordination.ownership import OwnershipPhase
 from leveret.cluster.coordination.placement import assignment
 from leveret.cluster.joined import JoinedNode
-from leveret.cluster.node import ASKED_S
+from leveret.cluster.node import ASKED_S, Node
+from leveret.cluster.rpc.calls import call
 from leveret.cluster.shards.group_operations import GroupOperations
 from leveret.cluster.shards.groups import GroupFacts, ShardGroup, facts_of
+from leveret.cluster.shards.shard import Shard
+from leveret.core.broker import Broker
+from leveret.core.catalog import Kind
 from leveret.core.errors import LeveretError, PreconditionFailed, Unreachable
+from leveret.observability.logs import Log
 
 if TYPE_CHECKING:
     from leveret.clock import Clock
     from leveret.cluster.joined import JoinedNode
+
+SETTLE = "settle"
+SETTLE_S = 40.0  # less than the time for which a command waits
+
+LOG = Log("node")
+
+
+class ConflictResolution:
+    """For the operators of one node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        node.call_handlers.works[SETTLE] = self._here
+
+    def conflicts(self) -> list[Row]:
+        """What the definitions do not know of the shards of this node."""
+        return [row for shard in self._node.shards.values() if (row := shard.reconciliation.conflict()) is not None]
+
+    async def settle(self, discard: bool) -> list[Row]:
+        """Settle the conflicts of all nodes within reach; give a row for each shard that had one."""
+        about = {"discard": discard}
+        rows: list[Row] = await self._here(about)
+        for link in list(self._node.links.values()):
+            rows += await call(link, SETTLE, about, SETTLE_S)
+        return sorted(rows, key=lambda row: int(row["shard"]))
+
+    async def _here(self, about: Row) -> list[Row]:
+        discard = bool(about.get("discard"))
+        shards = [shard for shard in self._node.shards.values() if shard.reconciliation.unknown]
+        return [row for shard in shards for row in await self._settled(shard, discard)]
+
+    async def _settled(self, shard: Shard, discard: bool) -> list[Row]:
+        """What a shard had, and what is left of the conflict: what another queue of that name is in the way of."""
+        before = shard.reconciliation.conflict()
+        if before is None:
+            return []  # it has ended meanwhile
+        replica = self._node.catalog.replica
+        if not discard:
+            await self._node.decide(partial(adopt, replica, shard.reconciliation.unknown))
+        shard.reconcile(replica, discard)
+        after = shard.reconciliation.conflict()
+        if after is None:
+            LOG.info("conflict resolved", shard=shard.shard_id, discard=discard)
+        else:
+            LOG.warning("conflict not resolved", shard=shard.shard_id, queues=after["queues"], others=after["others"])
+        return [{**before, "left": after}]
+
+
+def adopt(replica: Replica, changes: Iterable[DefinitionChange], core: Broker) -> None:
+    """Let the definitions have what a shard has, in that shard; a verb for the catalog."""
+    for change in in_order(changes):
+        definition = change.definition
+        if change.kind == Kind.QUEUE:
+            replica.expected[definition["vhost"], definition["name"]] = definition["home"]
+        try:
+            apply(core, change)
+        except LeveretError as error:
+            LOG.warning("definition not adopted", kind=change.kind.name, name=definition.get("name"), reason=error)
+
 
 EXAMINE = "examine"
 
@@ -130,6 +202,7 @@ class GroupStates:
 DRAIN_S = 50.0  # less than the time for which a command waits
 DESTINATIONS_MAX = 20  # that a report names: the oldest outbox messages are those to look after
 REPORT, REBALANCE = "report", "rebalance"
+REPORTED = ("definitions", "counts", "redis", "troubles", "links", "outboxes")  # by a node, of itself
 NO_REDIS = {"state": "none", "trouble": None}
 NO_FACTS = {"standbys": None, "version": None}
 OLD = "the database that has them does not answer, so they may be old, and clients wait"
@@ -323,22 +396,18 @@ class Operations:
             {
                 "node": name,
                 "linked": "here" if name == self._node.name else "up" if name in self._node.links else "down",
-                "unanswered": None if name in reports else self._unanswered(name),
+                "unanswered": None
+                if name in reports
+                else SILENT
+                if name in self._node.links
+                else self._node.peers.why_down(name),
                 "draining": member.draining,
                 "shards": owned[name],
-                "definitions": reports.get(name, {}).get("definitions"),
-                "counts": reports.get(name, {}).get("counts"),
-                "redis": reports.get(name, {}).get("redis"),
-                "troubles": reports.get(name, {}).get("troubles"),
-                "links": reports.get(name, {}).get("links"),
-                "outboxes": reports.get(name, {}).get("outboxes"),
+                **{fact: reports.get(name, {}).get(fact) for fact in REPORTED},
                 "addresses": dict(member.addresses),
             }
             for name, member in sorted(view.members.items())
         ]
-
-    def _unanswered(self, name: str) -> str:
-        return SILENT if name in self._node.links else self._node.peers.why_down(name)
 
     def _shards(self, reports: dict[str, Any], groups: dict[int, int]) -> list[dict[str, Any]]:
         queues = Counter(self._node.catalog.replica.shard_ids.values())

@@ -139,15 +139,8 @@ class Bind(Change[None]):
 
 
 @dataclass(frozen=True, slots=True)
-class Unbind(Change[None]):
+class Unbind(Bind):
     """It gets them no more."""
-
-    vhost: str
-    source: str
-    destination: str
-    key: str = ""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    destination_type: str = "queue"
 
     def apply(self, core: Broker) -> None:
         core.unbind(**_arguments(self))

@@ -17,11 +17,13 @@ from leveret.server.settings import broker_options, server_options, variable
 
 
 def run(given: Namespace) -> int:
-    """Examine and explain; fails when something is damaged."""
+    """Examine and explain; fails when something is damaged, or not all of a cluster is at work."""
     settings = server_options({} if given.data is None else {"data": given.data}, os.environ, given.config)
     path, check = Path(settings.data), not given.quick
     if is_remote(settings.data):
-        return run_cluster(path, given.json, list(advice_on_lists(settings, SystemClock().now_ms())))
+        told = cluster.examine(path, advice_on_lists(settings, SystemClock().now_ms()))
+        print(as_json(told) if given.json else cluster.report(told))
+        return 0 if cluster.is_well(told) else 1
     options = journal_options(options_of(broker_options(settings)))
     total = bytes_to_read(sizes(path), check)
     with ProgressLine("reading", total, in_bytes) as progress:
@@ -29,13 +31,6 @@ def run(given: Namespace) -> int:
     found.advice = advice(found, advice_on_lists(settings, found.examined_ms))
     print(as_json(found.as_dict()) if given.json else report(found))
     return 0 if found.sound or found.holder is not None else 1
-
-
-def run_cluster(path: Path, json: bool, more: list[str]) -> int:
-    """Explain a cluster, with more advice if there is any; fails when not all of it is at work."""
-    told = cluster.examine(path, more)
-    print(as_json(told) if json else cluster.report(told))
-    return 0 if cluster.is_well(told) else 1
 
 
 ARGUMENTS = (

@@ -177,15 +177,12 @@ def _copied(run: Run, rows: dict[str, Rows], creates: Statements) -> None:
     for table, wanted in rows.items():
         run(f"delete from {table}", None)
         for row in wanted:
-            values = {f"c{number}": _typed(value) for number, value in enumerate(row)}
+            typed = [Int8(value) if isinstance(value, int) else value for value in row]
+            values = {f"c{number}": value for number, value in enumerate(typed)}
             places = ", ".join(f"%({name})s" for name in values)
             run(f"insert into {table} values ({places})", values)
         if _rows(run, table) != wanted:
             raise PreconditionFailed(f"{table} is not the same after it was copied: nothing was moved")
-
-
-def _typed(value: Any) -> Any:
-    return Int8(value) if isinstance(value, int) else value
 
 
 def _rows(run: Run, table: str) -> Rows:

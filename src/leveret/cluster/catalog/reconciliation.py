@@ -56,7 +56,8 @@ class Reconciliation:
         if self.unknown:
             self._note_conflict(replica.history)
             there = {change.key for change in present}
-            _make_all(self._core, in_order(_additions(changes, there)))
+            harmless = [each for each in changes if each.key not in there and each.kind != Kind.POLICY]
+            _make_all(self._core, in_order(harmless))
             return
         surplus = [DefinitionChange(each.what | REMOVED, each.payload) for each in present if each.key not in wanted]
         _make_all(self._core, sorted(surplus, key=lambda change: -change.kind))
@@ -115,10 +116,10 @@ class Reconciliation:
     def _of_vhost(self, vhost: Vhost) -> list[DefinitionChange]:
         here = {"vhost": vhost.name}
         policies = [*vhost.policies.values(), *vhost.operator_policies.values()]
-        exchanges = [each for each in vhost.exchanges.values() if not _is_given(each.name)]
+        made = [each for each in vhost.exchanges.values() if each.name and not each.name.startswith("amq.")]
         rows: list[tuple[Kind, dict[str, Any]]] = [
             *((Kind.VHOST, vhost.to_dict()) for _ in [vhost] if vhost.name != "/"),
-            *((Kind.EXCHANGE, {**here, **each.to_dict()}) for each in exchanges),
+            *((Kind.EXCHANGE, {**here, **each.to_dict()}) for each in made),
             *((Kind.QUEUE, self._described(each)) for each in vhost.queues.values()),
             *((Kind.BINDING, {**here, **each.to_dict()}) for each in vhost.bindings()),
             *((Kind.POLICY, {**here, **each.to_dict()}) for each in policies),
@@ -175,11 +176,6 @@ class Reconciliation:
         return True
 
 
-def _additions(changes: Iterable[DefinitionChange], there: set[Key]) -> list[DefinitionChange]:
-    """What can be made without harm to what is there."""
-    return [each for each in changes if each.key not in there and each.kind != Kind.POLICY]
-
-
 def _make_all(core: Broker, changes: Iterable[DefinitionChange]) -> None:
     """Make changes; one that cannot be made does not keep the others from it."""
     for change in map(inside, changes):
@@ -212,8 +208,3 @@ def inside(change: DefinitionChange) -> DefinitionChange:
     if change.kind == Kind.EXCHANGE:
         return change_of(Kind.EXCHANGE, {**definition, "auto_delete": False})
     return change_of(Kind.QUEUE, {name: value for name, value in definition.items() if name != "owner"})
-
-
-def _is_given(exchange: str) -> bool:
-    """Whether an exchange is always there."""
-    return not exchange or exchange.startswith("amq.")

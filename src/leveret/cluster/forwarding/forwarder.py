@@ -57,7 +57,9 @@ class Forwarder:
         again = again or request.method in SAFE
         link = self._link(shard_id)
         sent_request = None if link is None else self._send(link, {"edge": edge, "shard": shard_id}, request)
-        pending = PendingForward(partial(self._find, shard_id, edge, request, again), self._forget, sent_request)
+        pending = PendingForward(
+            partial(self._find, shard_id, edge, request, again), self._patient.discard, sent_request
+        )
         if again and not pending.done:
             self._patient.add(pending)
         return pending
@@ -66,9 +68,6 @@ class Forwarder:
         """End the requests that wait here and that another node can answer as well."""
         for each in list(self._patient):
             each.cut_off()
-
-    def _forget(self, pending: PendingForward) -> None:
-        self._patient.discard(pending)
 
     async def _find(self, shard_id: str, edge: str, request: Request, again: bool, failed: Exception | None) -> Answer:
         """Ask the owner of the shard, or the next one; `failed`: why the owner that was asked has not answered."""

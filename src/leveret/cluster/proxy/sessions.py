@@ -9,6 +9,7 @@ reply: head (JSON): reply (the name that it is sent to), header_len | line feed 
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from leveret.cluster.proxy.connection import ProxyCaller
@@ -38,25 +39,17 @@ class RemoteSession:
 
         Whatever it answers to a question that is asked next: by then it has refused the client, or has not.
         """
-        self._link = link
         self._shard_connection = shard_connection
         self._is_in = False
         self._is_over = False
         self._is_paused = False
         shard_connection.held(True)
-        self._number = link.open({"shard": shard_connection.shard_id, **told(caller)}, self)
+        self.heard = shard_connection.received
+        number = link.open({"shard": shard_connection.shard_id, **told(caller)}, self)
+        # What the proxy says goes straight to the link.
+        self.send, self.pause = partial(link.send, number), partial(link.pause, number)
+        self.close = partial(link.end, number)
         link.ask(QUESTION, self._answered)
-
-    # For the proxy
-
-    def send(self, data: bytes) -> None:
-        self._link.send(self._number, data)
-
-    def pause(self, paused: bool) -> None:
-        self._link.pause(self._number, paused)
-
-    def close(self) -> None:
-        self._link.end(self._number)
 
     # From the link
 
@@ -65,9 +58,6 @@ class RemoteSession:
         if answer is not None and not self._is_over:
             self._is_in = True
             self._shard_connection.held(self._is_paused)
-
-    def heard(self, data: bytes) -> None:
-        self._shard_connection.received(data)
 
     def paused(self, paused: bool) -> None:
         self._is_paused = paused
@@ -89,15 +79,10 @@ class RemoteListener:
         self._number = number
         self._shard = shard
         self._proxied = ProxiedClient(shard, caller, self)
+        self.heard, self.paused = self._proxied.send, self._proxied.pause
         shard.proxied_clients.add(self)
 
     # From the link
-
-    def heard(self, data: bytes) -> None:
-        self._proxied.send(data)
-
-    def paused(self, paused: bool) -> None:
-        self._proxied.pause(paused)
 
     def ended(self, reason: str) -> None:
         self._shard.proxied_clients.discard(self)

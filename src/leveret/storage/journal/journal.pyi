@@ -16,7 +16,6 @@ class FileJournal(Journal):
     durable: int
     segment: int
     offset: int
-    sealed_bytes: int
     @property
     def cached_bytes(self) -> int: ...
     @property

@@ -9,7 +9,6 @@ KEY: str
 FILTER: str
 PRODUCER: str
 SEQUENCE: str
-SEQUENCE_MAX: int
 
 def check_labels(headers: dict[str, Any]) -> None: ...
 
