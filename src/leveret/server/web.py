@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Awaitable, Callable
+from os.path import join
 
 from leveret.clock import Clock
 from leveret.config import ServerOptions
@@ -22,7 +23,7 @@ from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.router import Answer, Router
 from leveret.protocols.http.server import Handler, Health, HttpServer, is_health_check
-from leveret.protocols.http.sessions import Sessions
+from leveret.protocols.http.sessions import SessionFile, Sessions
 from leveret.protocols.management.context import AdminContext
 from leveret.protocols.management.handler import Management, owns
 from leveret.protocols.metrics import handler as metrics
@@ -44,6 +45,8 @@ from leveret.server.control import PREFIX, RemoteControl
 from leveret.server.shared import Shared, body_bytes_max
 
 BODY_BYTES_MAX = 8 << 20  # a form with ten messages of together 1 MiB, each byte percent-encoded, and the rest
+
+SESSIONS = "console-sessions"
 
 LOG = Log("sqs")
 
@@ -74,6 +77,7 @@ class Web:
             secrets_in_clear=options.plain_auth_remote,
             certificates=options.http_cert_login,
             session_keys=cluster_keys(options, CONSOLE) if options.cluster else (),
+            session_file=None if options.cluster else SessionFile(join(options.data, SESSIONS), clock.now_ms()),
         )
         self._auth.audit = audit
         self.login = ConsoleLogin(self._auth, access, audit, oauth_login_of(options, oauth))

@@ -1,10 +1,12 @@
 """Sessions of browsers: how they begin and end, and what a change must carry."""
 
 import json
+import os
 import secrets
 import zlib
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +15,16 @@ import leveret
 from leveret.clock import ManualClock
 from leveret.protocols.http import sessions
 from leveret.protocols.http.request import HttpPeer, Refusal, Request
-from leveret.protocols.http.sessions import AGE_MS_MAX, COOKIE, IDLE_MS_MAX, Sessions, cookie, cookie_line, cookie_name
+from leveret.protocols.http.sessions import (
+    AGE_MS_MAX,
+    COOKIE,
+    IDLE_MS_MAX,
+    SessionFile,
+    Sessions,
+    cookie,
+    cookie_line,
+    cookie_name,
+)
 from leveret.security.access import Access
 from leveret.security.authentication import identity_of
 from leveret.security.identity import Identity
@@ -238,3 +249,42 @@ def test_other_values_are_signed_for_one_purpose(access: Access) -> None:
     for purpose, wrong in (("b", value), ("a", value[:-2] + "xx"), ("a", ""), ("a", "ZGF0YQ==."), ("a", "." + value)):
         assert logins.signed(purpose, wrong) is None
     assert logins.find(asked(value)) is None
+
+
+def test_logins_and_logouts_outlast_a_restart(access: Access, clock: ManualClock, tmp_path: Path) -> None:
+    path = str(tmp_path / "sessions")
+
+    def started() -> Sessions:
+        return Sessions(access.users, clock, (), SessionFile(path, clock.now_ms()))
+
+    logins = started()
+    kept, _ = logins.begin(identity_of(access.users.get("alice")))
+    left, session = logins.begin(identity_of(access.users.get("alice")))
+    logins.end(session)
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    again = started()
+    assert again.find(asked(kept)) is not None
+    assert again.find(asked(left)) is None
+    assert len(Path(path).read_text().splitlines()) == 2
+    clock.advance(AGE_MS_MAX)
+    started()
+    assert len(Path(path).read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("content", ["", "zz", "00" * 32 + "\nmore", "00" * 31, "\ufffd"])
+def test_a_damaged_file_of_sessions_ends_them_all(
+    access: Access, clock: ManualClock, tmp_path: Path, content: str
+) -> None:
+    path = tmp_path / "sessions"
+    key, _ = Sessions(access.users, clock, (bytes(32),)).begin(identity_of(access.users.get("alice")))
+    path.write_text(content, "latin-1" if content != "\ufffd" else "utf-8")
+    assert Sessions(access.users, clock, (), SessionFile(str(path), clock.now_ms())).find(asked(key)) is None
+
+
+def test_the_file_of_sessions_has_an_end(clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "FILE_LINES_MAX", 3)
+    file = SessionFile(str(tmp_path / "sessions"), clock.now_ms())
+    for number in range(20):
+        file.append("alice", str(number), clock.now_ms())
+        assert len((tmp_path / "sessions").read_text().splitlines()) <= 7
+    assert [row[1] for row in SessionFile(str(tmp_path / "sessions"), clock.now_ms()).ended] == ["17", "18", "19"]

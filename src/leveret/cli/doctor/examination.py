@@ -32,7 +32,7 @@ KINDS = {
     "spare room": re.compile(SPARE_NAME),
     "audit log": re.compile(r"audit(-\w+)?(\.1)?\.jsonl"),
     "past alerts": re.compile(r"alerts(\.1)?\.jsonl"),
-    "about itself": re.compile(rf"{META_NAME}|{LOCK_NAME}|control\.sock|first-password"),
+    "about itself": re.compile(rf"{META_NAME}|{LOCK_NAME}|control\.sock|first-password|console-sessions"),
     LEFTOVERS: re.compile(rf".*{re.escape(TEMPORARY)}"),
 }
 """By the path below the directory; the first that fits."""

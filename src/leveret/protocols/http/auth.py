@@ -18,7 +18,7 @@ from leveret.observability.logs import Log
 from leveret.protocols.http.origins import is_of_this_site
 from leveret.protocols.http.request import Refusal, Request
 from leveret.protocols.http.server import Answer, Handler
-from leveret.protocols.http.sessions import TOKEN_HEADER, Sessions
+from leveret.protocols.http.sessions import TOKEN_HEADER, SessionFile, Sessions
 from leveret.security.access import Access
 from leveret.security.authentication import AuthenticatedLogin, Authentication, Credentials
 from leveret.security.identity import BadToken, Identity
@@ -44,13 +44,14 @@ class Auth:
         *,
         secrets_in_clear: bool = False,
         session_keys: tuple[bytes, ...] = (),
+        session_file: SessionFile | None = None,
         certificates: bool = False,
     ) -> None:
         """`secrets_in_clear`: take passwords and tokens from other machines without TLS as well.
 
         `certificates`: a verified client certificate is its user in requests without other credentials.
         """
-        self.sessions = Sessions(access.users, clock, session_keys)
+        self.sessions = Sessions(access.users, clock, session_keys, session_file)
         self._logins = access.logins
         self._clock = clock
         self._authentication = authentication or Authentication(access)

@@ -7,6 +7,11 @@ A node that has the key can verify a cookie: all nodes of a cluster have the sam
 secret they have two keys: cookies and tokens are then signed by both, and one signature by one of the keys is enough.
 So a login is valid on nodes with the old secret, with both and with the new one.
 
+A single server keeps its key in a file, with the sessions that were logged out: logins outlast a restart.
+
+    the key, in hexadecimal
+    user (base64) id ended_ms        a line for each session that was logged out less than 12 hours ago
+
 A session ends when it was not used for a while, when it is old, when it is logged out, when the password changes, and
 when the token expires that it was begun with.
 """
@@ -16,9 +21,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import os
 import secrets
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hmac import compare_digest
 from itertools import product
@@ -45,6 +52,7 @@ ENDED_PER_USER_MAX = 1_000  # sessions that were logged out before their time
 VALUE_CHARS_MAX = 3_800  # of a cookie: browsers keep none over 4096, with its name and attributes
 HEADER_CHARS_MAX = 16_384  # of all cookies of a request: those of other ports may come first
 ENDED_USERS_MAX = 10_000  # users of whom such sessions are known
+FILE_LINES_MAX = 10_000  # of those in the file; the newest
 TIME_CHARS_MAX = 15
 PORT_CHARS_MAX = 5
 
@@ -69,16 +77,68 @@ class BrowserSession:
         return is_old or self.identity.has_expired(now_ms)
 
 
+class SessionFile:
+    """The key of a single server, and the sessions that were logged out."""
+
+    def __init__(self, path: str, now_ms: int) -> None:
+        """Read the file, or begin it; a damaged one is begun anew, which logs all users out."""
+        self._path = path
+        self.key = secrets.token_bytes(KEY_BYTES)
+        self.ended: list[tuple[str, str, int]] = []
+        with suppress(FileNotFoundError, ValueError), open(path) as file:
+            key, *lines = file.read().splitlines()
+            ended = [_ended_line(line) for line in lines]
+            if len(key) == 2 * KEY_BYTES:
+                self.key = bytes.fromhex(key)
+                self.ended = [row for row in ended if now_ms - row[2] < AGE_MS_MAX]
+        self._rewrite()
+
+    def append(self, user: str, number: str, now_ms: int) -> None:
+        """A session was logged out; that is safe on return."""
+        self.ended.append((user, number, now_ms))
+        if len(self.ended) > 2 * FILE_LINES_MAX:
+            self._rewrite()
+            return
+        with open(self._path, "a") as file:
+            file.write(_line_of(self.ended[-1]))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _rewrite(self) -> None:
+        self.ended = self.ended[-FILE_LINES_MAX:]
+        fresh = f"{self._path}.new"
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(f"{self.key.hex()}\n{''.join(map(_line_of, self.ended))}")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, self._path)
+
+
+def _line_of(row: tuple[str, str, int]) -> str:
+    user, number, ended_ms = row
+    return f"{urlsafe_b64encode(user.encode()).decode()} {number} {ended_ms}\n"
+
+
+def _ended_line(line: str) -> tuple[str, str, int]:
+    user, number, ended_ms = line.split(" ")
+    return urlsafe_b64decode(user.encode()).decode(), number, int(ended_ms)
+
+
 class Sessions:
     """All users who have logged in: cookies are proof of it, and nothing is kept but what they cannot say."""
 
-    def __init__(self, users: Users, clock: Clock, keys: tuple[bytes, ...] = ()) -> None:
-        """Take cookies that are signed by one of the keys; without any, by one that only this process has."""
+    def __init__(
+        self, users: Users, clock: Clock, keys: tuple[bytes, ...] = (), file: SessionFile | None = None
+    ) -> None:
+        """Take cookies that are signed by one of the keys; without any, by that of the file or of this process."""
         self._users = users
         self._clock = clock
-        self._keys = keys[:SIGNATURES_MAX] or (secrets.token_bytes(KEY_BYTES),)
+        self._file = file
+        self._keys = keys[:SIGNATURES_MAX] or (secrets.token_bytes(KEY_BYTES) if file is None else file.key,)
         self._used: dict[str, int] = {}
         self._ended: dict[str, dict[str, None]] = {}
+        for user, number, _ in [] if file is None else file.ended:
+            self.forget(user, number)
 
     def begin(self, identity: Identity, *, certified: bool = False) -> tuple[str, BrowserSession]:
         """A new session, and the value of its cookie; `certified`: it needs the client certificate that began it."""
@@ -123,8 +183,10 @@ class Sessions:
         return replace(session, used_ms=now_ms)
 
     def end(self, session: BrowserSession) -> None:
-        """Take its cookies no more."""
+        """Take its cookies no more, not even after a restart."""
         self.forget(session.user, session.id)
+        if self._file is not None:
+            self._file.append(session.user, session.id, self._clock.now_ms())
 
     def forget(self, user: str, number: str) -> None:
         """A session was logged out, here or elsewhere."""

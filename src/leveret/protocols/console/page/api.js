@@ -15,6 +15,13 @@ export class Refused extends Error {
   }
 }
 
+const AWAY = new Set([0, 502, 503, 504]);
+
+/** Whether the broker did not answer, but may do so soon. */
+export function isAway(error) {
+  return AWAY.has(error.status);
+}
+
 /** Carry this token from now on. */
 export function useToken(value) {
   token = value ?? "";

@@ -1,6 +1,11 @@
 // The frame of the console: login, menu, and the page that belongs to the address.
 
+import { ask, isAway, Refused } from "./api.js";
 import { h } from "./dom.js";
+import { badge } from "./figures.js";
+import { firingCount, watchFiring } from "./firing.js";
+import { time } from "./format.js";
+import { announce, isLive, RETRY_MS } from "./live.js";
 import { PAGES } from "./pages.js";
 import { showLogin } from "./pages/login.js";
 import { here, match } from "./router.js";
@@ -9,8 +14,11 @@ import { warn } from "./toast.js";
 
 const RENEW_MS = 600_000; // well within the hour after which an unused session ends
 const app = document.getElementById("app");
-let leaving = new AbortController();
+let leaving = new AbortController(); // from the page
+let loggingOut = new AbortController();
 let main = null;
+let freshAt = Date.now();
+let title = "";
 
 /** The entries of the menu that the user may open, by group. */
 function groups() {
@@ -39,6 +47,17 @@ function menu() {
 
 function entry(page) {
   return h("a", { href: `#${page.path}`, "data-path": page.path }, page.name);
+}
+
+/** Show how many alerts are firing in the menu and in the title of the window. */
+function showFiring() {
+  const firing = firingCount();
+  const link = app.querySelector('#menu a[data-path="/alerts"]');
+  link?.querySelector(".badge")?.remove();
+  const mark = firing ? badge(String(firing), "bad") : null;
+  mark?.setAttribute("aria-label", `${firing} firing`);
+  if (mark) link?.append(" ", mark);
+  document.title = `${firing ? `(${firing}) ` : ""}${title} · Leveret`;
 }
 
 function topBar() {
@@ -75,7 +94,13 @@ function toggleMenu(event) {
 }
 
 async function logOutHere() {
-  const elsewhere = await logOut().catch((error) => warn(error.message));
+  let elsewhere;
+  try {
+    elsewhere = await logOut();
+  } catch (error) {
+    return warn(error.message); // the session goes on
+  }
+  loggingOut.abort();
   if (elsewhere) location.assign(elsewhere);
   else start();
 }
@@ -85,6 +110,16 @@ function showFrame() {
   const skip = h("a", { class: "skip", href: "#main", onclick: skipToMain }, "Skip to content");
   app.className = "frame";
   app.replaceChildren(skip, topBar(), menu(), main);
+  loggingOut.abort();
+  loggingOut = new AbortController();
+  watchFiring(loggingOut.signal, showFiring, showAgain);
+}
+
+/** Show a page again that does not ask by itself, unless the user is about to send something. */
+function showAgain() {
+  if (isLive()) return;
+  announce(null);
+  if (!main.querySelector("form:focus-within")) show();
 }
 
 function skipToMain(event) {
@@ -112,14 +147,16 @@ async function show() {
   app.querySelector(".menu-button").setAttribute("aria-expanded", "false");
   if (!found || !hasTag(found.page.tag)) return showNothing(found);
   mark(found.page);
-  document.title = `${Object.values(found.params).at(-1) ?? found.page.name} · Leveret`;
+  title = Object.values(found.params).at(-1) ?? found.page.name;
+  showFiring();
   const fresh = h("div", { class: "page" });
   try {
-    const module = await found.page.load();
+    const module = await found.page.load().catch(loadAgain);
     await module.show({ root: fresh, params: found.params, query, signal });
   } catch (error) {
     if (signal.aborted) return;
     if (error.status === undefined) throw error;
+    if (isAway(error)) later(() => show(), signal);
     fresh.replaceChildren(
       h("h1", { tabindex: "-1" }, found.page.name),
       h("p", { class: "problem", role: "alert" }, error.status === 404 && found.page.under ? gone(found) : error.message),
@@ -130,6 +167,24 @@ async function show() {
   main.replaceChildren(fresh);
   main.scrollTop = 0;
   fresh.querySelector("h1")?.focus({ preventScroll: true });
+}
+
+/** A module did not come: browsers remember that, so all are loaded again as soon as the broker answers. */
+async function loadAgain(failure) {
+  const { signal } = leaving;
+  const reload = () =>
+    ask("GET", "/console/session", undefined, signal).then(
+      () => location.reload(),
+      () => later(reload, signal),
+    );
+  if (!(failure instanceof TypeError)) throw failure; // a fault of the module itself
+  later(reload, signal);
+  throw new Refused(503, "The broker does not answer: this page is loaded as soon as it does.");
+}
+
+/** Do something after a while, unless the page was left. */
+function later(action, signal) {
+  setTimeout(() => signal.aborted || action(), RETRY_MS);
 }
 
 /** What is said about something that is not there, or not any more. */
@@ -154,10 +209,13 @@ function mark(page) {
 /** Ask who is there; show the login or the page. */
 async function start() {
   leaving.abort();
+  leaving = new AbortController();
   try {
     await recall();
   } catch (error) {
-    warn(error.message);
+    app.className = "login";
+    app.replaceChildren(h("main", {}, h("h1", {}, "Leveret"), h("p", { class: "problem", role: "alert" }, error.message)));
+    return later(start, leaving.signal);
   }
   if (who().user) {
     showFrame();
@@ -170,13 +228,16 @@ addEventListener("session-ended", () => {
   if (!who().user) return;
   forget();
   leaving.abort();
+  loggingOut.abort();
   showLogin(app, start, "The session has ended: log in again.");
 });
 addEventListener("freshness", ({ detail }) => {
   const state = document.getElementById("freshness");
-  const said = detail?.partly ? detail.message : `Not updated: ${detail?.message}`;
-  if (state) state.textContent = detail ? said : "";
+  const isStale = Boolean(detail && !detail.partly);
+  if (!isStale) freshAt = Date.now();
+  if (state) state.textContent = isStale ? `Last updated ${time(freshAt)}. ${detail.message}` : (detail?.message ?? "");
   state?.classList.toggle("bad", Boolean(detail));
+  main?.classList.toggle("stale", isStale);
 });
 setInterval(renew, RENEW_MS);
 await start();

@@ -1,8 +1,16 @@
 // Pages that stay true: what they show is asked for again and again while the page is visible.
 
-import { Refused, takeLacking } from "./api.js";
+import { isAway, Refused, takeLacking } from "./api.js";
 
 export const EVERY_MS = 5_000;
+export const RETRY_MS = 1_000; // while the broker does not answer
+
+let running = 0;
+
+/** Whether what is shown is asked for again and again. */
+export function isLive() {
+  return running > 0;
+}
 
 /**
  * Do something now and then, until the signal says that the page was left. A hidden tab asks for nothing.
@@ -14,10 +22,12 @@ export const EVERY_MS = 5_000;
  */
 export async function live(update, signal, everyMs = EVERY_MS) {
   let timer = 0;
-  let running = null;
+  let asking = null;
+  running += 1;
 
   async function once() {
     clearTimeout(timer);
+    let waitMs = everyMs;
     try {
       await update(signal);
       announce(partly(takeLacking()));
@@ -25,15 +35,16 @@ export async function live(update, signal, everyMs = EVERY_MS) {
       if (signal.aborted || error.name === "AbortError") return;
       if (!(error instanceof Refused)) throw error;
       announce(error);
+      if (isAway(error)) waitMs = Math.min(RETRY_MS, everyMs);
     } finally {
-      if (!signal.aborted) timer = setTimeout(next, everyMs);
+      if (!signal.aborted) timer = setTimeout(next, waitMs);
     }
   }
 
   // One after the other: what was asked for with an older search or order must not be shown last.
   function now() {
-    const mine = running ? running.then(once) : once();
-    running = mine;
+    const mine = asking ? asking.then(once) : once();
+    asking = mine;
     return mine;
   }
 
@@ -42,7 +53,10 @@ export async function live(update, signal, everyMs = EVERY_MS) {
     else now();
   }
 
-  signal.addEventListener("abort", () => clearTimeout(timer));
+  signal.addEventListener("abort", () => {
+    clearTimeout(timer);
+    running -= 1;
+  });
   await now();
   return now;
 }
@@ -54,6 +68,6 @@ function partly(lacking) {
 }
 
 /** Tell the frame of the page whether what it shows is of now. */
-function announce(error) {
+export function announce(error) {
   dispatchEvent(new CustomEvent("freshness", { detail: error }));
 }

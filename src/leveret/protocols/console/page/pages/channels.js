@@ -27,7 +27,7 @@ export const FIGURES = [
   },
   { label: "Consumers", sort: "consumer_count", numeric: true, show: (row) => count(row.consumer_count) },
   {
-    label: "Taken",
+    label: "Unacked",
     sort: "messages_unacknowledged",
     numeric: true,
     show: (row) => count(row.messages_unacknowledged),

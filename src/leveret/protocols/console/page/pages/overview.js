@@ -4,6 +4,7 @@ import { management } from "../api.js";
 import { chartOf, history, rowsOf } from "../chart.js";
 import { fill, h } from "../dom.js";
 import { figures, heading, panel } from "../figures.js";
+import { firingLines } from "../firing.js";
 import { brief, count, rate, span } from "../format.js";
 import { live } from "../live.js";
 import { to } from "../router.js";
@@ -21,7 +22,7 @@ const RATES = [
 ];
 const DEPTHS = [
   ["messages_ready", "Ready", "--line-1"],
-  ["messages_unacknowledged", "Unacknowledged", "--line-2"],
+  ["messages_unacknowledged", "Unacked", "--line-2"],
   ["messages", "All", "--line-3"],
 ];
 
@@ -62,7 +63,7 @@ export async function show({ root, signal }) {
         ),
       ),
     );
-    fill(alarms, nodes.flatMap(alarmsOf));
+    fill(alarms, nodes.flatMap(alarmsOf), firingLines());
     fill(node, nodes.map(resources), panel("Listening", listeners(told.listeners)));
   }, signal);
 }
@@ -74,7 +75,7 @@ function linesOf(rows) {
 function currentFigures(totals, stats) {
   return [
     ["Ready", count(totals.messages_ready)],
-    ["Unacknowledged", count(totals.messages_unacknowledged)],
+    ["Unacked", count(totals.messages_unacknowledged)],
     ["All messages", count(totals.messages)],
     ["Publish", rate(stats.publish_details.rate)],
     ["Deliver", rate(stats.deliver_get_details.rate)],

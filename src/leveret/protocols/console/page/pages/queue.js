@@ -118,7 +118,7 @@ export async function show({ root, params, query, signal }) {
 function currentFigures(row, stats) {
   return [
     ["Ready", count(row.messages_ready)],
-    ["Taken", count(row.messages_unacknowledged)],
+    ["Unacked", count(row.messages_unacknowledged)],
     ["Scheduled", count(row.messages_scheduled + row.messages_backing_off)],
     stats && ["Oldest", span(stats.oldest_age)],
     ["Publish", rate(row.message_stats.publish_details.rate)],

@@ -4,6 +4,7 @@ import { management, query as queryOf, segment } from "../api.js";
 import { askFor } from "../dialog.js";
 import { h } from "../dom.js";
 import { badge, button, heading } from "../figures.js";
+import { firingMark } from "../firing.js";
 import { count, rate, time } from "../format.js";
 import { fieldRow, parsedJson } from "../form.js";
 import { live } from "../live.js";
@@ -26,7 +27,7 @@ const COLUMNS = [
   },
   { label: "Ready", sort: "messages_ready", numeric: true, show: (row) => count(row.messages_ready) },
   {
-    label: "Taken",
+    label: "Unacked",
     sort: "messages_unacknowledged",
     numeric: true,
     optional: true,
@@ -41,10 +42,11 @@ const COLUMNS = [
   { label: "Created", sort: "created_at", optional: true, show: (row) => (row.created_at ? time(row.created_at) : "") },
 ];
 
-/** The name with its link, and what people call it. */
+/** The name with its link, what people call it, and whether an alert is firing about it. */
 function named(row) {
   const link = h("a", { href: to("queues", row.vhost, row.name) }, row.name);
-  return row.display_name ? [link, " ", h("span", { class: "soft" }, row.display_name)] : link;
+  const called = row.display_name ? [" ", h("span", { class: "soft" }, row.display_name)] : null;
+  return [link, called, firingMark(row.vhost, row.name)];
 }
 
 function rateColumn(label, name) {

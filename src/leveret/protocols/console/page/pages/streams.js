@@ -4,6 +4,7 @@ import { rest, segment } from "../api.js";
 import { askFor } from "../dialog.js";
 import { h } from "../dom.js";
 import { button, heading } from "../figures.js";
+import { firingMark } from "../firing.js";
 import { bytes, count, span } from "../format.js";
 import { fieldRow } from "../form.js";
 import { homeField, homeless, homeOf } from "../home.js";
@@ -41,7 +42,7 @@ const FIELDS = [
 
 function columnsOf(vhost) {
   return [
-    { label: "Name", show: (row) => h("a", { href: to("streams", vhost, row.name) }, row.name) },
+    { label: "Name", show: (row) => [h("a", { href: to("streams", vhost, row.name) }, row.name), firingMark(vhost, row.name)] },
     { label: "Partitions", numeric: true, show: (row) => count(row.partitions) },
     { label: "Records", numeric: true, show: (row) => count(row.records) },
     { label: "Size", numeric: true, show: (row) => bytes(row.size_bytes) },

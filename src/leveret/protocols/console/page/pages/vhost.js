@@ -69,7 +69,7 @@ export async function show({ root, params, signal }) {
 function currentFigures(row) {
   return [
     ["Ready", count(row.messages_ready)],
-    ["Taken", count(row.messages_unacknowledged)],
+    ["Unacked", count(row.messages_unacknowledged)],
     ["All messages", count(row.messages)],
     ["Publish", rate(row.message_stats.publish_details.rate)],
     ["Deliver", rate(row.message_stats.deliver_get_details.rate)],

@@ -21,7 +21,7 @@ const COLUMNS = [
   { label: "Tags", optional: true, show: (row) => row.tags.map((tag) => [badge(tag), " "]) },
   { label: "Ready", sort: "messages_ready", numeric: true, show: (row) => count(row.messages_ready) },
   {
-    label: "Taken",
+    label: "Unacked",
     sort: "messages_unacknowledged",
     numeric: true,
     optional: true,

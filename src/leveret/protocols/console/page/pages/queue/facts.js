@@ -7,7 +7,7 @@ import { brief, bytes, count, plain, rate } from "../../format.js";
 
 const DEPTHS = [
   ["messages_ready", "Ready", "--line-1"],
-  ["messages_unacknowledged", "Taken", "--line-2"],
+  ["messages_unacknowledged", "Unacked", "--line-2"],
 ];
 const RATES = [
   ["publish", "Publish", "--line-1"],
