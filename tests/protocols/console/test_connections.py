@@ -40,7 +40,7 @@ def test_a_connection_is_found_looked_at_and_closed(console: Console, client: pi
 def test_channels_tell_what_they_hold(console: Console) -> None:
     with console.open("/channels?sort=messages_unacknowledged&reverse=true") as page:
         expect(page.locator("tbody tr").first).to_contain_text("(2)")
-        assert cell(page, "(2)", "Taken") == "3"
+        assert cell(page, "(2)", "Unacked") == "3"
         keep(page, "channels")
 
 
