@@ -149,10 +149,10 @@ cluster: $(VENV)/.dev $(VENV)/.parts  ## run three nodes with PostgreSQL, etcd a
 cluster-kill: $(VENV)/.dev $(VENV)/.parts  ## kill the owner of a queue while pika consumes from it; what happens goes into docs/cluster.md
 	@$(PY) -m examples.cluster.failover docs/cluster.md
 
-spark-slow: $(VENV)/.dev  ## run the tests of Spark that `make test` leaves out: those with a Java of their own
+spark-slow: $(VENV)/.dev $(addprefix $(VENV)/,$(addsuffix /.made,spark-oldest spark-connect dbt airflow))  ## run the tests of Spark that `make test` leaves out: those with a Java of their own
 	$(PY) -m pytest $(PYTEST_OPTIONS) -m spark_slow tests/spark $(ARGS)
 
-spark-cluster: $(VENV)/.dev  ## make the same report here and on a Spark cluster of three processes, and compare all rows
+spark-cluster: $(VENV)/.dev $(VENV)/spark-connect/.made  ## make the same report here and on a Spark cluster of three processes, and compare all rows
 	@$(PY) -m tests.spark.cluster
 
 spark-kill: $(VENV)/.dev  ## kill drivers, executors and servers amid queries of Spark, and count rows; KILLS=n for each kind
@@ -217,6 +217,25 @@ $(VENV)/.parts: $(VENV)/.dev tests/parts.py
 $(VENV)/.fuzz: $(VENV)/.dev
 	@$(PIP) install --only-binary :all: atheris || { \
 		echo 'There is no atheris wheel for this Python: use one it is published for, `make PYTHON=... fuzz`.' >&2; exit 1; }
+	@touch $@
+
+# Beside the one in .venv, which tests put behind it on their path.
+$(VENV)/spark-oldest/.made: | $(VENV)/.created
+	@$(call wanted,["project"]["optional-dependencies"]["pipeline"]) | sed -n 's/^pyspark>=/pyspark==/p' \
+		| $(PIP) install --upgrade --target $(@D) --requirement /dev/stdin
+	@touch $@
+
+# What clients of Spark Connect and Declarative Pipelines need; too much for all who run tests.
+$(VENV)/spark-connect/.made: | $(VENV)/.created
+	@$(PIP) install --upgrade --target $(@D) \
+		'pandas>=2.2,<3' 'grpcio>=1.76' 'grpcio-status>=1.76' 'googleapis-common-protos>=1.71' 'zstandard>=0.25' 'pyyaml>=6'
+	@touch $@
+
+# Each has an environment of its own: they need other versions of what others need, too.
+$(VENV)/dbt/.made $(VENV)/airflow/.made: | $(VENV)/.created
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip --quiet install $(if $(findstring dbt,$@),'dbt-core<1.11' 'dbt-duckdb<1.11' \
+		duckdb==1.5.5 duckdb-extension-avro==1.5.5 duckdb-extension-iceberg==1.5.5,'apache-airflow>=3.3')
 	@touch $@
 
 build/amqpload: $(LOAD)

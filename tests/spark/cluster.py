@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +40,8 @@ CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
 RUN_S = 600
 MEMORY = "512m"
 HERE = (str(ROOT / "src"), str(ROOT))
+CONNECT_PATH = Path(sys.prefix) / "spark-connect"
+"""What a client of Spark Connect needs beside pyspark; `make spark-cluster` installs it there."""
 EVERYWHERE = {
     "spark.executor.memory": MEMORY,
     "spark.driver.memory": MEMORY,
@@ -77,7 +78,7 @@ def process(log: Path, *arguments: str, host: str = "127.0.0.1") -> Iterator[Pat
     home = os.path.dirname(pyspark.__file__)
     environ = os.environ | {
         "SPARK_HOME": home, "SPARK_LOCAL_IP": host, "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join([*HERE, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]),
+        "PYTHONPATH": os.pathsep.join([*HERE, str(CONNECT_PATH)]),
         # Its port would be a fixed one.
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
     }  # fmt: skip
@@ -139,7 +140,7 @@ def connect_server(folder: Path) -> Iterator[str]:
 def run(form: str, program: list[str], *words: str) -> dict[str, Any]:
     """Run a job as a user would; print and give what it tells."""
     began_s = time.monotonic()
-    path = os.pathsep.join([*HERE, os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([*HERE, str(CONNECT_PATH)])
     environ = os.environ | {"PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}  # or spark-submit takes any python3
     done = subprocess.run([*program, *words, "--json"], env=environ, capture_output=True, timeout=RUN_S)
     if done.returncode:
@@ -162,12 +163,9 @@ def on_cluster(folder: Path, master: str) -> int:
     spark_submit = [os.path.join(os.path.dirname(pyspark.__file__), "bin", "spark-submit"), "--master", master]
     job = [*spark_submit, *settings, submit.__file__]
     lives.append(run("spark-submit", job, "lifecycle", *data, "--out", str(folder / "lives-2")))
-    if all(find_spec(name) for name in ("grpc", "pandas")):
-        with connect_server(folder) as url:
-            remote = ("--out", str(folder / "lives-3"), "--remote", url)
-            lives.append(run("--remote", command, "lifecycle", *data, *remote))
-    else:
-        print("lifecycle  --remote      left out: `pip install 'pyspark[connect]'` brings what it needs")
+    with connect_server(folder) as url:
+        remote = ("--out", str(folder / "lives-3"), "--remote", url)
+        lives.append(run("--remote", command, "lifecycle", *data, *remote))
     different = [each for each in lives if each["messages"] != lives[0]["messages"]]
     return len(different) + (not archived["segments"])
 

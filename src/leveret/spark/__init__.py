@@ -36,10 +36,12 @@ session.py          a Spark session with the settings that the pipeline wants: l
 sink.py             the sink: each task stages its rows, the driver commits all of them at once
 source.py           `spark.read.format("leveret")`: the journal of a broker and its archive as tables
 spans.py            spans of offsets: how much of each partition one batch takes, and how that is cut into tasks
+spark_api.py        Spark's API for sources, from 4.0 on: names that a version lacks have a stand-in
 sql.py              tables for SQL: what a query reads and inserts into by name
 store_segments.py   segments in PostgreSQL as files: those that are sealed are fetched
 stream_files.py     a stream in a data directory, as a place that tasks read from; the broker need not run
 streams.py          streams for Spark: a range of offsets as a table
+testing.py          for tests of your own jobs: a session, sources in memory, and what a sink would publish
 tables.py           tables by their path, whatever format they are kept in
 tasks.py            tasks of our own: each makes rows of one piece of what the driver has
 target.py           where a DataFrame is written to: the options of `df.write.format("leveret")`

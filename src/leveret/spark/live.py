@@ -10,6 +10,7 @@ from leveret.spark.options import Options, flag, required
 from leveret.spark.queues import BrowseReader, PushdownBrowseReader, QueueSource, ReservationReader
 from leveret.spark.server import Origin, SparkServer, path_of
 from leveret.spark.spans import OffsetSpan
+from leveret.spark.spark_api import OFFSETS_GIVEN, need_spark
 from leveret.spark.stream_files import StoredStream
 from leveret.spark.streams import BlockGroup, Ends, OffsetReader, RangeReader, StreamSource
 
@@ -81,4 +82,5 @@ def live_stream_reader(source: Live, options: Options) -> DataSourceStreamReader
     """A streaming query."""
     if isinstance(source, StreamSource):
         return OffsetReader(source, streams.StreamAdmission.of(options))
+    need_spark(OFFSETS_GIVEN, "a streaming query of a queue")
     return ReservationReader(source, queues.QueueAdmission.of(options))

@@ -13,18 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSourceReader,
-    DataSourceStreamReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    InputPartition,
-    LessThan,
-    LessThanOrEqual,
-)
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
 from leveret.core.errors import LeveretError, NotFound, PreconditionFailed
 from leveret.core.page import PageColumns, read_page
@@ -35,6 +24,17 @@ from leveret.spark.records import QUEUE, VHOST, queue_batch
 from leveret.spark.segments import QueueName
 from leveret.spark.server import Origin, SparkServer, path_of
 from leveret.spark.spans import OffsetSpan, split
+from leveret.spark.spark_api import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    LessThan,
+    LessThanOrEqual,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 
 GROUP = "spark"
 BATCH_ROWS = 100_000

@@ -18,13 +18,14 @@ from secrets import token_hex
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from leveret.client.broker import RemoteBroker, connect
 from leveret.client.sinks import abort_parts, commit_batch, put_piece
 from leveret.clock import ticks_us
 from leveret.core.errors import LeveretError, Unreachable
 from leveret.spark.row_groups import row_groups
+from leveret.spark.spark_api import DataSourceStreamArrowWriter
 from leveret.spark.target import SinkTarget
 
 RETRIES = 10  # about 20 seconds: a server that restarts is waited for

@@ -20,19 +20,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    InputPartition,
-    LessThan,
-    LessThanOrEqual,
-)
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from leveret.core.errors import InvalidArgument
@@ -45,6 +33,7 @@ from leveret.spark.parquet import FilesPartition, ParquetReader
 from leveret.spark.scan import ARCHIVED_TABLES, FOREVER_MS, TABLES, JournalScan
 from leveret.spark.segments import Slice, check_directories
 from leveret.spark.sink import BatchWriter, StreamWriter
+from leveret.spark.spark_api import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
 from leveret.spark.target import stream_target
 from leveret.storage.encryption import load_keys
 

@@ -12,13 +12,21 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound
 from leveret.spark.columns import Table, chosen
 from leveret.spark.options import WHOLE_MAX, Options, flag, moment_ms, partition_offsets, required, seconds, whole
 from leveret.spark.records import STREAM, stream_batch, texts_of
 from leveret.spark.spans import OffsetSpan, shared, split
+from leveret.spark.spark_api import (
+    OFFSETS_GIVEN,
+    VERSION,
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+    need_spark,
+)
 from leveret.storage.stream.blocks import BlockColumns, block_at
 
 BATCH_BYTES = 32 << 20
@@ -202,6 +210,9 @@ class StreamAdmission:
     @classmethod
     def of(cls, options: Options) -> "StreamAdmission":
         """What options say."""
+        for name in ("maxRecordsPerTrigger", "maxBytesPerTrigger", "minRecordsPerTrigger"):
+            if name.lower() in options:
+                need_spark(OFFSETS_GIVEN, f"the option {name}")
         return cls(
             options.get("startingoffsets", "latest"),
             whole(options, "maxRecordsPerTrigger"),
@@ -238,8 +249,10 @@ class OffsetReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Read what is there now, and nothing that comes later."""
         self._target = self._ends()
 
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        """How far the next batch goes."""
+    def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:
+        """How far the next batch goes; Spark before 4.2 does not say where it begins."""
+        if start is None:
+            return self.reportLatestOffset()
         end = self._ends() if self._target is None else self._target
         begin = self._begin(_numbered(start), end)
         waiting = {number: max(0, last - begin[number]) for number, last in end.items()}
@@ -287,7 +300,10 @@ class OffsetReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """The tasks of a batch."""
-        return self.source.tasks(_numbered(start), _numbered(end))
+        begin, until = _numbered(start), _numbered(end)
+        if VERSION < OFFSETS_GIVEN:  # latestOffset could not look
+            begin |= self._begin(begin, until)
+        return self.source.tasks(begin, until)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one task."""
