@@ -41,7 +41,7 @@ def test_a_lane_that_is_filled_while_it_is_emptied_stays_in_order(world: World) 
 def test_browsing_pages_through_cold_pages_without_changing_them(world: World) -> None:
     numbers = filled(world, 7 * PAGE)
     queue, found = world.again(), []
-    cursor: tuple[int, int, int] | tuple[()] | None = ()
+    cursor: browse.Cursor | None = ()
     while cursor is not None:
         held, cursor = browse.ready_after(queue, cursor, 5_000)
         found += [each.seq for each in held]

@@ -43,6 +43,7 @@ queue_types.py         what quorum queues and streams do not do and classic queu
 ready.pyx              what can be taken from a queue now, and in which order
 reservations.py        reservations: messages of a queue that a group of readers has for itself
 restore.pyx            replay of journal entries and checkpoints, compaction
+returned.pyx           messages that were given back, in the order of their places
 routing.py             where a message goes: exchange after exchange, each visited once
 snapshots.pyx          a checkpoint of the broker: definitions as JSON, lanes as they are in memory
 streams.pyx            the line between the core and streams: a recorder takes messages, a cursor reads them

@@ -2,7 +2,7 @@ from leveret.core.held import Held
 from leveret.core.message import Message
 from leveret.core.queue import Queue
 
-Cursor = tuple[int, int, int] | tuple[()]
+Cursor = tuple[int, int, int, int] | tuple[()]
 
 def state_of(held: Held) -> str: ...
 def ready_after(queue: Queue, cursor: Cursor, count: int) -> tuple[list[Held], Cursor | None]: ...

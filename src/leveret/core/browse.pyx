@@ -10,8 +10,8 @@ from leveret.core.ports cimport ACKED, CANCELLED, MOVED, Entry
 from leveret.core.queue cimport Queue
 from leveret.core.ready cimport Fifo, MessageGroup
 
-Cursor = tuple[int, int, int] | tuple[()]
-"""Where ready_after() continues: () at the start."""
+Cursor = tuple[int, int, int, int] | tuple[()]
+"""Where ready_after() continues: which fifo, the last number in its lane, the place of the last message; () at the start."""
 STATES = {0: "ready", GIVEN_BACK: "ready", SCHEDULED: "scheduled", BACKING_OFF: "backing-off", LEASED: "leased"}
 
 
@@ -27,47 +27,39 @@ def ready_after(Queue queue not None, tuple cursor, uint32_t count) -> tuple[lis
 
     The cursor is () at first and None after the last message; it stays good while messages come and go.
     """
-    cdef list found = [], fifos = [] if queue.ready is None else queue.ready.fifos()
+    cdef list found = [], fifos = [] if queue.ready is None else list(queue.ready.fifos())
     cdef uint32_t index
-    cdef Fifo fifo
-    index, after_ms, after_seq = cursor or (0, 0, 0)
+    cdef uint64_t lane_seq, after_ms, after_seq
+    index, lane_seq, after_ms, after_seq = cursor or (0, 0, 0, 0)
     while index < len(fifos):
-        fifo = <Fifo>fifos[index]
-        merge(queue, fifo, (after_ms, after_seq), count, found)
+        lane_seq = merge(queue, <Fifo>fifos[index], lane_seq, after_ms, after_seq, count, found)
         if len(found) >= count:
             last = <Held>found[len(found) - 1]
-            return found, (index, last.ready_ms, last.seq)
+            return found, (index, lane_seq, last.ready_ms, last.seq)
         index += 1
-        after_ms = after_seq = 0
+        lane_seq = after_ms = after_seq = 0
     return found, None
 
 
-cdef int merge(Queue queue, Fifo fifo, tuple after, uint32_t count, list found) except -1:
-    """Add the messages of a fifo that come after a place, both those in its lane and those given back."""
+cdef uint64_t merge(
+    Queue queue, Fifo fifo, uint64_t seq, uint64_t after_ms, uint64_t after_seq, uint32_t count, list found
+) except? 0:
+    """Add messages of a fifo: those in its lane after a number, those given back after a place; the last number added."""
     cdef Entry entry
     cdef uint64_t group = (<MessageGroup>fifo).key if isinstance(fifo, MessageGroup) else 0
-    cdef uint64_t seq = 0
     cdef list returned = []
+    cdef Py_ssize_t at = 0
     if fifo.returned is not None:
-        returned = sorted(
-            (held for held in fifo.returned if (held.ready_ms, held.seq) > after),
-            key=place_of, reverse=True,
-        )
-    while len(found) < count:
-        if fifo.lane is None or not fifo.lane.after(seq, &entry):
-            break
-        seq = entry.seq
-        if (entry.enqueued_ms, entry.seq) <= after:
-            # Numbers rise with time along a lane: jump to the one that the cursor names.
-            seq = max(seq, <uint64_t>after[1] if after[0] == entry.enqueued_ms else seq)
-            continue
-        while returned and len(found) < count and place_of(returned[len(returned) - 1]) < (entry.enqueued_ms, entry.seq):
-            found.append(returned.pop())
-        if len(found) < count:
+        returned = fifo.returned.page(after_ms, after_seq, count - len(found))
+    while len(found) < count and fifo.lane is not None and fifo.lane.after(seq, &entry):
+        if at < len(returned) and place_of(returned[at]) < (entry.enqueued_ms, entry.seq):
+            found.append(returned[at])
+            at += 1
+        else:
+            seq = entry.seq
             found.append(new_held(queue, &entry, entry.enqueued_ms, group))
-    while returned and len(found) < count:
-        found.append(returned.pop())
-    return 0
+    found += returned[at : at + count - len(found)]
+    return seq
 
 
 def place_of(Held held not None) -> tuple[int, int]:

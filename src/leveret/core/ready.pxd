@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from leveret.core.held cimport Held, Holder
 from leveret.core.lane cimport Lane
 from leveret.core.ports cimport Entry
-from leveret.core.timers cimport Timers
+from leveret.core.returned cimport Returned
 
 cdef struct Place:              # of a message in its group: by time, then by number
     uint64_t ms
@@ -11,7 +11,7 @@ cdef struct Place:              # of a message in its group: by time, then by nu
 
 cdef class Fifo:
     cdef Lane lane
-    cdef Timers returned
+    cdef Returned returned
     cdef int push(self, Entry* entry) except -1
     cdef int give_back(self, Held held) except -1
     cdef uint64_t count(self) noexcept

@@ -50,23 +50,23 @@ cdef class Fifo:
         held.state = GIVEN_BACK
         held.when_ms = held.ready_ms
         if self.returned is None:
-            self.returned = Timers.__new__(Timers)
+            self.returned = Returned.__new__(Returned)
         return self.returned.add(held)
 
     cdef uint64_t count(self) noexcept:
         return (self.lane.length if self.lane is not None else 0) + (
-            len(self.returned.items) if self.returned is not None else 0
+            self.returned.length if self.returned is not None else 0
         )
 
     cdef bint returned_first(self) noexcept:
         """Whether the next message is one that was given back."""
         cdef Entry entry
         cdef Held held
-        if self.returned is None or len(self.returned.items) == 0:
+        if self.returned is None or self.returned.length == 0:
             return False
         if self.lane is None or not self.lane.peek(&entry):
             return True
-        held = <Held>self.returned.items[0]
+        held = self.returned.first()
         if held.ready_ms != entry.enqueued_ms:
             return held.ready_ms < entry.enqueued_ms
         return held.entry.seq < entry.seq
@@ -75,13 +75,13 @@ cdef class Fifo:
         """When the next message became ready."""
         cdef Entry entry
         if self.returned_first():
-            return (<Held>self.returned.items[0]).ready_ms
+            return self.returned.first().ready_ms
         return entry.enqueued_ms if self.lane is not None and self.lane.peek(&entry) else NEVER
 
     cdef uint8_t head_priority(self) noexcept:
         cdef Entry entry
         if self.returned_first():
-            return (<Held>self.returned.items[0]).entry.priority
+            return self.returned.first().entry.priority
         return entry.priority if self.lane is not None and self.lane.peek(&entry) else 0
 
     cdef bint returns_before(self, Place* place) noexcept:
@@ -89,7 +89,7 @@ cdef class Fifo:
         cdef Entry entry
         cdef Held held
         if self.returned_first():
-            held = <Held>self.returned.items[0]
+            held = self.returned.first()
             return held.entry.deliveries > 0 and before(held.ready_ms, held.entry.seq, place)
         if self.lane is None or not self.lane.peek(&entry):
             return False
@@ -100,7 +100,7 @@ cdef class Fifo:
         cdef Entry entry
         cdef Held held
         if self.returned_first():
-            held = <Held>self.returned.items[0]
+            held = self.returned.first()
             self.returned.remove(held)
             return held
         self.lane.peek(&entry)

@@ -1,4 +1,4 @@
-"""The one time index: lease deadlines, delays, expiry, idle queues; and the order of messages given back.
+"""The one time index: lease deadlines, delays, expiry, idle queues.
 
 A binary heap whose members know their index, so that a lease that is acknowledged leaves at once and nothing
 stale piles up behind a long timeout. Deadlines mostly arrive in order: then an insert does not move anything.

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from leveret.clock import give_turn
 from leveret.core import browse
 from leveret.core.arguments import DISPLAY_NAME
 from leveret.core.errors import InvalidArgument, QueueNotFound
@@ -151,6 +152,7 @@ class ManagedQueue:
             with self.runtime:
                 found, cursor = browse.ready_after(self.core, cursor, BROWSE_STEP)
                 self._choose(view, found, chosen)
+            give_turn()
 
     def _choose(self, view: PeekView, found: list[Held], chosen: Filter) -> None:
         """Look at those that meet the conditions, until that is enough."""

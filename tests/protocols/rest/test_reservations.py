@@ -85,8 +85,8 @@ def test_looking_takes_nothing_and_knows_conditions(world: RestWorld, orders: le
     assert bodies(page(world, "/queues/orders/pages")) == [b"1", b"2", b"3"]
     assert bodies(page(world, "/queues/orders/pages?contains=2")) == [b"2"]
     assert len(orders) == 3
-    assert world.call("GET /queues/orders/pages?after=1.2").status == 400
-    assert bodies(page(world, "/queues/orders/pages?after=99.2.3")) == []
+    assert world.call("GET /queues/orders/pages?after=1.2.3").status == 400
+    assert bodies(page(world, "/queues/orders/pages?after=99.2.3.4")) == []
 
 
 def test_a_lease_is_renewed_or_ends(world: RestWorld, orders: leveret.Queue, clock: leveret.ManualClock) -> None:

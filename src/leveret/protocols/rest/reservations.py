@@ -40,7 +40,7 @@ PAGE_BYTES = 8 << 20
 """When a page is full: it is in memory as a whole, here and where it is read."""
 STEP = 250  # messages that one hold of the lock looks at
 STEP_BYTES = 1 << 20
-NEXT_CHARS_MAX = 64
+NEXT_CHARS_MAX = 79
 _RESERVED: dict[str, Any] = {
     "type": "object",
     "required": ["start", "end", "messages", "bytes"],
@@ -75,7 +75,7 @@ Row = tuple[Held, Peeked] | None
 """A message that was looked at; None for one that is gone."""
 _NEXT = PatternText(
     "What the page before named as the next one.",
-    re.compile(r"(?:[0-9]{1,19}\.[0-9]{1,19}\.[0-9]{1,19})?"),
+    re.compile(r"(?:[0-9]{1,19}(?:\.[0-9]{1,19}){3})?"),
     "what the page before named as the next one, or left out to begin",
     NEXT_CHARS_MAX,
     chars_min=0,
@@ -274,6 +274,7 @@ async def browse_page(call: RestCall) -> Answer:
                 seen, cursor = browse.ready_after(queue.core, cursor, STEP)
                 rows = [(held, look(queue, held)) for held in seen if chosen.accepts(browse.read(held))]
             _fill(filling, rows)
+            give_turn()
         return filling.finish("" if cursor is None else ".".join(map(str, cursor)))
 
     return Response(200, await call.scans.run(page), MEDIA_TYPE)
@@ -283,5 +284,5 @@ def _cursor(text: str) -> Cursor:
     """The place that a page named as the begin of the next one."""
     if not text:
         return ()
-    index, after_ms, after_seq = map(int, text.split("."))
-    return min(index, 1 << 31), after_ms, after_seq
+    index, lane_seq, after_ms, after_seq = map(int, text.split("."))
+    return min(index, 1 << 31), lane_seq, after_ms, after_seq
