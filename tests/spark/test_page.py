@@ -56,7 +56,7 @@ def findings() -> Findings:
         {
             "totals": totals,
             "alerts": [alert],
-            "dead_letters": [{"vhost": "/", "queue": "orders", "period": hours[0], "reason": "rejected", "dead": 3}],
+            "deaths": [{"period": hours[0], "reason": "rejected", "dead": 3}],
             "priorities": [{**priority, "priority": 0, "starved": True}, {**priority, "priority": 5, "starved": False}],
         },
     )

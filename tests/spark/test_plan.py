@@ -1,11 +1,20 @@
 """Capacity: the estimates that people make by hand, and a workload that is observed."""
 
+from __future__ import annotations
+
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from leveret.core.errors import InvalidArgument
-from leveret.spark.plan import COSTS, Bases, PlanFigure, Workload, plan, readable
+from leveret.spark.columns import spark_schema
+from leveret.spark.events import EVENTS
+from leveret.spark.plan import COSTS, PEAK_S, Bases, PlanFigure, Workload, observed, plan, readable
+from tests.spark.history import at
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # 10 M messages of 10 KB in an hour, three times as many at the peak, processed in 5 s, kept for 7 days.
 SEED = Workload(10e6 / 3600, 10_000, 3, processing_s=5, retention_days=7)
@@ -79,3 +88,22 @@ def test_unknown_costs_are_refused() -> None:
 )
 def test_figures_are_readable(value: float, unit: str, text: str) -> None:
     assert readable(PlanFigure("", value, unit, "", ""))["value"] == text
+
+
+def test_an_observed_workload_is_that_of_its_publishes(spark: SparkSession) -> None:
+    """A queue is declared long before; 100 messages in 200 s, half of them in one burst; half are never settled."""
+    moments = [*(4.0 * number for number in range(50)), *(101 + number / 50 for number in range(49)), 200.0]
+    rows = [{"event": "defined", "at": at(-3600), "reason": "queue"}]
+    for seq, moment in enumerate(moments):
+        rows.append({"event": "published", "at": at(moment), "queue_id": 1, "seq": seq, "bytes": 10})
+        if moment in moments[:50]:
+            held = {"deliveries": 1, "held_ms": 5000} if seq % 2 else {"deliveries": 0, "held_ms": 0}
+            rows.append({"event": "settled", "at": at(300), "queue_id": 1, "seq": seq, "reason": "acked", **held})
+    events = spark.createDataFrame(
+        [tuple((dict.fromkeys(EVENTS) | row).values()) for row in rows], spark_schema(EVENTS)
+    )
+    load = observed(events)
+    assert load.messages_per_s == pytest.approx(100 / 200)
+    assert load.messages_per_s * load.peak_factor == pytest.approx((49 + 3) / PEAK_S)
+    assert load.processing_s == 5
+    assert load.backlog == 100

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F
 
 from leveret.core.errors import InvalidArgument, NotFound
 from leveret.observability.alert_rules import RULES
 from leveret.spark.columns import spark_schema
 from leveret.spark.events import EVENTS
-from leveret.spark.report.findings import rows_of
+from leveret.spark.lifecycle import lifecycle
+from leveret.spark.report import depth
+from leveret.spark.report.depth import oldest_periods
+from leveret.spark.report.findings import gather, rows_of
 from leveret.spark.report.period import PERIODS_MAX, span
 from leveret.spark.report.service import Objective
 from leveret.spark.report.tables import Sources, alerts, extent, make
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MINUTE_MS = 60_000
+AGREED = Objective(5 * MINUTE_MS, 0.9)
 TAGS = (
     "vhost string, queue string, queue_id bigint, seq bigint, "
     "x_death array<struct<queue:string,reason:string,exchange:string,count:bigint,time:timestamp>>, tenant string"
@@ -56,9 +62,9 @@ def life(seq: int, minute: float, queue: str = "orders", priority: int = 0, **wh
     return [dict.fromkeys(EVENTS) | known | row for row in rows]
 
 
-def events(spark: SparkSession) -> DataFrame:
+def history() -> Table:
     """Six orders in three hours, mails of which the unimportant wait, and a dead letter that nobody looks at."""
-    rows = [
+    return [
         *life(1, 0, taken=1, ended=2),
         *life(2, 1, returned=[(2, 3)], taken=4, ended=6),
         *life(3, 2, taken=3, ended=70, how="rejected"),
@@ -71,7 +77,6 @@ def events(spark: SparkSession) -> DataFrame:
         *life(1, 0, "exports", 0, taken=3, ended=4),
         *life(2, 0, "exports", 1),
     ]
-    return spark.createDataFrame([tuple(row.values()) for row in rows], spark_schema(EVENTS))
 
 
 def tags(spark: SparkSession) -> DataFrame:
@@ -86,12 +91,21 @@ def tags(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame(rows, TAGS)
 
 
+def frame(spark: SparkSession, rows: Table) -> DataFrame:
+    """Rows as a table of events."""
+    return spark.createDataFrame([tuple(row.values()) for row in rows], spark_schema(EVENTS)).coalesce(1)
+
+
+def made(spark: SparkSession, rows: Table, tagged: DataFrame | None = None) -> dict[str, Table]:
+    """Every table, by the hour; messages should be done within five minutes."""
+    sources = Sources(frame(spark, rows), None if tagged is None else tagged.coalesce(1))
+    _, found = make(sources, lambda name, table: table.localCheckpoint(), "hour", AGREED)
+    return {name: rows_of(table) for name, table in found.items()}
+
+
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession) -> dict[str, Table]:
-    """Every table, by the hour; messages should be done within five minutes."""
-    sources = Sources(events(spark).coalesce(1), tags(spark).coalesce(1))
-    _, made = make(sources, lambda name, table: table.localCheckpoint(), "hour", Objective(5 * MINUTE_MS, 0.9))
-    return {name: rows_of(table) for name, table in made.items()}
+    return made(spark, history(), tags(spark))
 
 
 def told(table: Table, *columns: str, queue: str = "orders", by: str = "period") -> list[tuple[Any, ...]]:
@@ -209,6 +223,62 @@ def test_a_share_of_few_deliveries_is_no_reason_for_an_alert(spark: SparkSession
     columns = ", ".join(f"{each} double" for each in figures)
     history = spark.createDataFrame(known, f"vhost string, queue string, period timestamp, {columns}")
     assert [(row["rule"], row["queue"]) for row in alerts(history, None).collect()] == [("error_rate", "many")]
+
+
+def test_plots_have_every_period_of_all_queues(spark: SparkSession) -> None:
+    minutes, queues = 1_100, 3
+    rows = [
+        row
+        for minute in range(minutes)
+        for queue in range(queues if minute % 50 == 0 else 1)
+        for row in life(minute + 1, minute, f"queue {queue}", ended=minute, how="expired")
+    ]
+    kept: dict[str, DataFrame] = {}
+    keep = partial(kept.setdefault)
+    covered, _ = make(Sources(frame(spark, rows), None), lambda n, t: keep(n, t.localCheckpoint()), "minute", AGREED)
+    found = gather(covered, AGREED, kept)
+    for table, figure in (("totals", "published"), ("deaths", "dead")):
+        told = found.over_time(found.of(table), figure)
+        assert told == [queues if minute % 50 == 0 else 1 for minute in range(minutes)]
+
+
+def test_what_was_never_delivered_has_no_processing_time(spark: SparkSession) -> None:
+    rows = [*life(1, 0, taken=1, ended=2), *life(2, 0, ended=1, how="expired"), *life(3, 0, ended=1, how="expired")]
+    # The journal says 0 ms of what no consumer held.
+    rows = [{**row, "held_ms": 0} if row["reason"] == "expired" else row for row in rows]
+    (row,) = made(spark, rows)["queues"]
+    assert (row["processing_p50_ms"], row["processing_p99_ms"]) == (float(MINUTE_MS), float(MINUTE_MS))
+
+
+def test_times_of_a_second_and_more_are_right_to_half_a_percent(spark: SparkSession) -> None:
+    seconds = [0.001, 0.999, 1.2344, 12.3456, 4_000, 90_061.5]
+    rows = [row for seq, each in enumerate(seconds, 1) for row in life(seq, 0, str(seq), taken=each / 60)]
+    found = {row["queue"]: row["waiting_p99_ms"] for row in made(spark, rows)["queues"]}
+    assert [found[str(seq)] for seq in (1, 2)] == [1.0, 999.0]
+    assert [found[str(seq)] for seq, _ in enumerate(seconds, 1)] == pytest.approx(
+        [each * 1000 for each in seconds], rel=0.005
+    )
+
+
+def test_dead_letters_that_are_looked_at_are_not_judged(spark: SparkSession) -> None:
+    rows = [*life(1, 0, taken=1, ended=2), *life(7, 0, "dead", taken=60, ended=61)]
+    found = {row["queue"]: row["judged"] for row in made(spark, rows, tags(spark))["queues"]}
+    assert found == {"orders": 1, "dead": 0}
+
+
+def test_long_lives_are_not_told_once_for_each_period(spark: SparkSession) -> None:
+    """Each message lives through most of the periods, and none as long as another."""
+    count = 400
+    rows = [row for seq in range(1, count + 1) for row in life(seq, seq, ended=2 * count - seq)]
+    lives = lifecycle(frame(spark, rows))
+    covered = extent(lives, "minute")
+    found = depth.ages(lives, covered).orderBy("period")
+    told = oldest_periods(lives, covered).agg(F.sum(F.size("periods"))).head()
+    assert told is not None
+    assert told[0] <= len(covered.starts())
+    ages = [row["oldest_ms"] for row in rows_of(found)]
+    # The first message is the oldest one until it goes last; at the end of each minute it is a minute older.
+    assert ages == [min(minute, 2 * count - 2) * MINUTE_MS for minute in range(1, len(ages) + 1)]
 
 
 def test_every_rule_looks_at_a_figure_of_the_history(tables: dict[str, Table]) -> None:

@@ -59,7 +59,8 @@ def fragments(events: DataFrame) -> DataFrame:
         F.when(settled, F.array_position(reasons, F.col("reason"))).alias("settled_how"),
         "deliveries",
         F.when(event == "returned", 1).otherwise(0).cast("bigint").alias("returns"),
-        F.col("held_ms").alias("processing_ms"),
+        # What leaves a queue that no consumer has taken was held by none, not for 0 ms.
+        F.when((event == "returned") | (F.col("deliveries") > 0), F.col("held_ms")).alias("processing_ms"),
         "bytes",
         "priority",
         "consumer",

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 DAY_S = 86_400
-HOUR_S = 3_600
+PEAK_S = 10
+"""The peak of an observed workload is the average over so long: shorter bursts are what queues are for."""
 LEAST = 0.001
 """Less is not written out for people."""
 NUMBER_MAX = 1e15
@@ -188,31 +189,37 @@ def plan(load: Workload, costs: Mapping[str, float] | None = None, bases: Bases 
 
 
 def observed(events: "DataFrame", retention_days: float = 14) -> Workload:
-    """The workload that a table of events tells of."""
+    """The workload that a table of events tells of, from its first publish to its last."""
+    from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    published = events.where(F.col("event") == "published")
-    hours = published.groupBy(F.date_trunc("hour", "at").alias("hour")).agg(F.count("*").alias("messages"))
-    busiest = hours.agg(F.max("messages")).first()
+    published, settled = F.col("event") == "published", F.col("event") == "settled"
+    held = settled & (F.col("deliveries") > 0)
+    step = F.floor(F.unix_seconds("at") / PEAK_S).alias("step")
+    steps = events.groupBy(step).agg(F.count_if(published).alias("published"), F.count_if(settled).alias("settled"))
+    waiting = F.sum(F.col("published") - F.col("settled")).over(Window.orderBy("step"))
+    worst = steps.withColumn("waiting", waiting).agg(F.max("published").alias("busiest"), F.max("waiting")).first()
     facts = events.agg(
-        F.count_if(F.col("event") == "published").alias("published"),
+        F.count_if(published).alias("published"),
         F.count_if(F.col("event") == "delivered").alias("delivered"),
-        F.count_if(F.col("event") == "settled").alias("settled"),
-        F.avg(F.when(F.col("event") == "published", F.col("bytes"))).alias("bytes"),
-        F.avg(F.when(F.col("event") == "settled", F.col("held_ms"))).alias("held_ms"),
+        F.avg(F.when(published, F.col("bytes"))).alias("bytes"),
+        F.avg(F.when(held, F.col("held_ms"))).alias("held_ms"),
         F.count_distinct("queue_id").alias("queues"),
-        (F.unix_millis(F.max("at")) - F.unix_millis(F.min("at"))).alias("span_ms"),
+        *(
+            F.unix_millis(end(F.when(published, F.col("at")))).alias(name)
+            for name, end in (("from", F.min), ("to", F.max))
+        ),
     ).first()
-    if facts is None or busiest is None or not facts["published"]:
+    if facts is None or worst is None or not facts["published"]:
         raise InvalidArgument("no message was published in these events: give another path or time, or numbers")
-    rate = facts["published"] / max(1.0, facts["span_ms"] / 1000)
+    rate = facts["published"] / max(1.0, (facts["to"] - facts["from"]) / 1000)
     return Workload(
         messages_per_s=rate,
         body_bytes=facts["bytes"] or 0,
-        peak_factor=max(1.0, busiest[0] / HOUR_S / rate),
+        peak_factor=max(1.0, worst["busiest"] / PEAK_S / rate),
         queues=max(1, facts["queues"]),
         processing_s=(facts["held_ms"] or 0) / 1000,
-        backlog=max(0, facts["published"] - facts["settled"]),
+        backlog=max(0, worst["max(waiting)"]),
         retention_days=retention_days,
         deliveries=facts["delivered"] / facts["published"],
     )

@@ -54,22 +54,33 @@ def depth(lives: DataFrame, activity: DataFrame, span: ReportSpan) -> DataFrame:
 
 
 def ages(lives: DataFrame, span: ReportSpan) -> DataFrame:
-    """How old the oldest message of each queue became in each period."""
+    """How old the oldest message of each queue became in each period: when it was settled, or when the period ended."""
+    settled = F.struct(F.col("went").alias("period"), F.col("settled_ms").alias("age_ms"))
+    waited = F.transform(
+        "periods",
+        lambda period: F.struct(period.alias("period"), ms_between(F.col("born"), span.end(period)).alias("age_ms")),
+    )
+    told = oldest_periods(lives, span).select(*QUEUE, F.inline(F.concat(F.array(settled), waited)))
+    return told.where("period is not null").groupBy(*QUEUE, "period").agg(F.max("age_ms").alias("oldest_ms"))
+
+
+def oldest_periods(lives: DataFrame, span: ReportSpan) -> DataFrame:
+    """Messages that are settled when others are, with the periods at whose end they are the oldest of their queue.
+
+    No period is told twice, however long messages live: of those that came later only what outlives all earlier ones
+    is ever the oldest.
+    """
     known = lives.where(F.col("enqueued_at").isNotNull() & (born() <= F.coalesce("settled_at", F.lit(span.until))))
     # Messages that came in the same period and left in the same period are one row from here on.
     lots = known.groupBy(*QUEUE, span.at(born()).alias("came"), span.at(F.col("settled_at")).alias("went")).agg(
         F.min(born()).alias("born"), F.max(ms_between(born(), F.col("settled_at"))).alias("settled_ms")
     )
     step = F.make_interval(secs=F.lit(span.seconds))
-    last = F.coalesce("went", F.lit(span.start_of(span.until)))
-    age_ms = F.when(F.col("period") == F.col("went"), F.col("settled_ms")).otherwise(
-        ms_between(F.col("born"), span.end(F.col("period")))
-    )
-    return (
-        lots.withColumn("period", F.explode(F.sequence("came", last, step)))
-        .groupBy(*QUEUE, "period")
-        .agg(F.max(age_ms).alias("oldest_ms"))
-    )
+    gone = F.coalesce("went", F.lit(span.start_of(span.until)) + step)
+    earlier = Window.partitionBy(*QUEUE).orderBy("born").rowsBetween(Window.unboundedPreceding, -1)
+    first = F.greatest("came", F.max(gone).over(earlier))
+    periods = F.when(first < gone, F.sequence(first, gone - step, step)).otherwise(F.array().cast("array<timestamp>"))
+    return lots.withColumn("periods", periods)
 
 
 def oldest(lives: DataFrame, span: ReportSpan) -> DataFrame:

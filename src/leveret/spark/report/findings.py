@@ -22,10 +22,8 @@ ORDER = {
     "priorities": ("vhost", "queue", "priority"),
     "fairness": ("waiting_fairness",),
     "tenants": ("-messages",),
-    "dead_letters": ("period",),
     "origins": ("-messages",),
     "consumers": ("-acked",),
-    "totals": ("period",),
 }
 
 
@@ -59,9 +57,17 @@ def gather(span: ReportSpan, objective: Objective, tables: dict[str, DataFrame])
     ranked = tables["queues"].orderBy(F.desc_nulls_last("messages"), "vhost", "queue")
     queues = rows_of(ranked.limit(QUEUES_SHOWN_MAX))
     shown = tables["history"].where(F.col("queue").isin([row["queue"] for row in queues]))
+    # By periods alone, of which there are few: rows that are left out would look like times in which nothing happened.
+    told = {"totals": tables["totals"], "deaths": _deaths(tables["dead_letters"])}
     rest = {name: rows_of(_ordered(tables[name], by).limit(ROWS_MAX)) for name, by in ORDER.items() if name in tables}
+    rest |= {name: rows_of(table.orderBy("period")) for name, table in told.items()}
     (summary,) = rows_of(_summary(tables["queues"]))
     return Findings(span, objective, summary["queues"], summary, queues, rows_of(shown.orderBy("period")), rest)
+
+
+def _deaths(dead_letters: DataFrame) -> DataFrame:
+    """Dead letters of all queues by period and reason."""
+    return dead_letters.groupBy("period", "reason").agg(F.sum("dead").alias("dead"))
 
 
 def rows_of(table: DataFrame) -> list[Row]:

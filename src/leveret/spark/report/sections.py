@@ -102,17 +102,14 @@ def _compliance(found: Findings) -> str:
 
 def _deaths(found: Findings) -> str:
     """Dead letters over time, by reason."""
-    dead = found.of("dead_letters")
+    dead = found.of("deaths")
     reasons = sorted({row["reason"] for row in dead})
     if not reasons:
         return ""
-    series = []
-    for reason in reasons:
-        counts: dict[object, int] = {}
-        for row in dead:
-            if row["reason"] == reason:
-                counts[row["period"]] = counts.get(row["period"], 0) + row["dead"]
-        series.append(svg.PlotSeries(reason, [counts.get(start) for start in found.span.starts()]))
+    series = [
+        svg.PlotSeries(reason, found.over_time([row for row in dead if row["reason"] == reason], "dead"))
+        for reason in reasons
+    ]
     plot = svg.stacks("Dead letters by reason", _clocks(found), series, number)
     return _figure(f"Messages that died in each {found.span.period}", plot, tuple(reasons))
 

@@ -58,9 +58,10 @@ def rates(steps: DataFrame, span: ReportSpan) -> DataFrame:
     )
 
 
-def served_queues(steps: DataFrame) -> DataFrame:
-    """The queues from which something was taken."""
-    return steps.where("delivered > 0").select(*QUEUE).distinct()
+def served_queues(steps: DataFrame, graveyards: DataFrame | None) -> DataFrame:
+    """The queues whose messages should be done in time: from which something was taken, and not only dead letters."""
+    taken = steps.where("delivered > 0").select(*QUEUE).distinct()
+    return taken if graveyards is None else marked(taken, graveyards, "dead").where("not dead").drop("dead")
 
 
 def consumers(events: DataFrame) -> DataFrame:
@@ -230,8 +231,9 @@ def make(
     lives = keep("lives", lifecycle(sources.events).drop("consumer"))
     covered = extent(lives, period)
     steps = keep("activity", activity(sources.events, covered))
-    served = served_queues(steps)
     tags = None if sources.tags is None else keep("tags", sources.tags)
+    buried = None if tags is None else graveyards(tags, lives)
+    served = served_queues(steps, buried)
     found = {"lives": lives, "activity": steps}
 
     def add(name: str, table: DataFrame) -> DataFrame:
@@ -255,7 +257,7 @@ def make(
         ),
     )
     add("totals", totals(told))
-    add("alerts", alerts(told, None if tags is None else graveyards(tags, lives)))
+    add("alerts", alerts(told, buried))
     add("queues", _queues(lives, told, one_of(figures, None, grouped), covered))
     add("priorities", starvation(one_of(figures, "priority", grouped)))
     add("consumers", consumers(sources.events))
