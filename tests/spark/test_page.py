@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 from leveret.observability.alert_rules import RULES
-from leveret.spark.report import svg, wording
+from leveret.spark import wording
+from leveret.spark.report import svg
 from leveret.spark.report.findings import Findings
 from leveret.spark.report.job import summary
 from leveret.spark.report.page import page
@@ -22,7 +23,7 @@ EVIL = '<script>alert("x")</script>'
 FIGURES = (
     "messages", "acked", "dead", "redelivered_share", "error_share", "depth_end", "depth_max", "oldest_open_ms",
     "in_time_share", "waiting_p50_ms", "waiting_p95_ms", "waiting_p99_ms", "processing_p50_ms", "processing_p95_ms",
-    "processing_p99_ms",
+    "processing_p99_ms", "critical", "warnings",
 )  # fmt: skip
 
 
@@ -46,12 +47,14 @@ def findings() -> Findings:
     alert |= {"queue": EVIL, "worst": 12_345.0, "worst_at": hours[1], "periods": 1}
     priority = {"vhost": "/", "queue": "orders", **waited}
     added = ("messages", "published", "acked", "dead", "taken", "redelivered", "judged", "in_time", "open", "failed")
+    orders = queue("orders", messages=5, acked=4, depth_max=12, in_time_share=0.75, **waited)
     return Findings(
         covered,
         Objective(2000, 0.9),
         2,
         {"queues": 2, **dict.fromkeys(added, 0), "messages": 12_345, "judged": 8, "in_time": 6},
-        [queue("orders", messages=5, acked=4, depth_max=12, in_time_share=0.75, **waited), queue(EVIL, messages=1)],
+        [orders, queue(EVIL, messages=1, warnings=1)],
+        [orders],
         history,
         {
             "totals": totals,
@@ -103,7 +106,44 @@ def test_every_rule_is_on_the_page_whether_it_fired_or_not() -> None:
     text = page(findings())
     assert all(rule.name in text for rule in RULES)
     assert text.count(">quiet<") == len(RULES) - 1
-    assert "12.3k messages" in text
+    assert "12,345 messages" in text
+
+
+def test_critical_rules_come_first_and_look_different_from_warnings() -> None:
+    critical = next(rule for rule in RULES if rule.severity == "critical")
+    found = findings()
+    (warning,) = found.of("alerts")
+    both = [warning, {**warning, "rule": critical.name, "severity": "critical"}]
+    text = page(replace(found, tables={**found.tables, "alerts": both}))
+    states = re.findall(r'<b class="(\w+)">(\w+)</b>', text)
+    assert states[:3] == [("critical", "critical"), ("warning", "warning"), ("good", "quiet")]
+    style = text[text.index("<style>") : text.index("</style>")]
+    colours = [set(re.findall(rf"--{name}: (#\w+)", style)) for name in ("critical", "warning", "good")]
+    assert all(len(each) == 2 for each in colours)  # by day and by night
+    assert len(set[str]().union(*colours)) == 6
+
+
+def test_what_is_pointed_at_tells_exact_figures() -> None:
+    text = page(findings())
+    assert 'title="2,500 ms">2.5 s</td>' in text
+    assert "<title>01 Jan 13:00: published 2, acknowledged 1, failed deliveries 0, dead letters 0.01</title>" in text
+    assert "<title>01 Jan 14:00: most 12, average 4.5</title>" in text
+    assert "<title>orders: median 5 ms, 95 % 2,500 ms, 99 % 90,000 ms</title>" in text
+    assert "<title>orders: 75 %</title>" in text
+
+
+def test_plots_of_many_periods_have_no_more_parts_than_can_be_pointed_at() -> None:
+    times = [str(number) for number in range(2 * svg.BANDS_MAX + 1)]
+    plot = svg.lines("t", times, [svg.PlotSeries("s", list(range(len(times))))], wording.exact)
+    bands = re.findall(r"<title>([^<]*)</title></rect>", plot)
+    assert len(bands) <= svg.BANDS_MAX
+    assert bands[0] == "0 to 2: s at most 2"
+
+
+def test_times_have_marks_in_the_units_of_people() -> None:
+    plot = svg.ranges("t", [svg.PercentileRow("q", (1.0, 7_000_000.0, 30_000_000.0))], wording.duration)
+    marks = re.findall(r'class="tick"[^>]*>([^<]*)<', plot)
+    assert marks == ["1 ms", "100 ms", "10 s", "10 min", "10 h", "1.94 h"]
 
 
 def test_every_plot_tells_those_who_do_not_see_it() -> None:
@@ -117,16 +157,16 @@ def test_every_plot_tells_those_who_do_not_see_it() -> None:
 
 
 def test_sections_without_anything_to_show_are_left_out() -> None:
-    text = page(replace(findings(), tables={}, queues=[], history=[]))
+    text = page(replace(findings(), tables={}, queues=[], deepest=[], history=[]))
     assert "Consumers" not in text
     assert "Depth</h2>" not in text
 
 
 def test_the_terminal_gets_a_table_and_the_alerts() -> None:
     lines = summary(findings()).splitlines()
-    assert lines[0].startswith("2026-01-01 12:00:00 to 2026-01-01 14:30:00 UTC: 12.3k messages in 2 queues")
-    assert lines[2].split()[:2] == ["Queue", "Messages"]
-    assert lines[-1].startswith(f"WARNING queue_depth: {EVIL} 12.3k messages (limit 10k messages)")
+    assert lines[0].startswith("2026-01-01 12:00:00 to 2026-01-01 14:30:00 UTC: 12,345 messages in 2 queues")
+    assert lines[2].split()[:3] == ["Queue", "Alerts", "Messages"]
+    assert lines[-1].startswith(f"WARNING queue_depth: {EVIL} 12,345 messages (limit 10,000 messages)")
 
 
 def test_lines_stay_inside_of_the_plot() -> None:
@@ -153,6 +193,16 @@ def test_axes_of_counts_end_at_round_numbers(highest: float, ticks: list[float])
         (wording.number(0.125), "0.125"),
         (wording.number(1234), "1,234"),
         (wording.number(1_234_567), "1.23M"),
+        (wording.number(999_600), "1M"),
+        (wording.number(999_600_000_000), "1T"),
+        (wording.number(9_999.6), "10k"),
+        (wording.number(0.00001), "< 0.001"),
+        (wording.exact(999_600), "999,600"),
+        (wording.exact(0.12345), "0.123"),
+        (wording.duration(999.7), "1 s"),
+        (wording.duration(59_990), "1 min"),
+        (wording.duration(2e12), "23,148 d"),
+        (wording.share(0.000001), "< 0.001 %"),
         (wording.duration(0.5), "0.5 ms"),
         (wording.duration(90_000), "1.5 min"),
         (wording.share(1.0), "100 %"),

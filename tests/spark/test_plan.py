@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -91,19 +91,17 @@ def test_figures_are_readable(value: float, unit: str, text: str) -> None:
 
 
 def test_an_observed_workload_is_that_of_its_publishes(spark: SparkSession) -> None:
-    """A queue is declared long before; 100 messages in 200 s, half of them in one burst; half are never settled."""
-    moments = [*(4.0 * number for number in range(50)), *(101 + number / 50 for number in range(49)), 200.0]
-    rows = [{"event": "defined", "at": at(-3600), "reason": "queue"}]
+    """A queue is declared long before; half of the messages come in one burst, and half are never settled."""
+    moments = [*(number / 20 for number in range(1_000)), *(60 + number / 1_000 for number in range(999)), 100.0]
+    rows: list[dict[str, Any]] = [{"event": "defined", "at": at(-3600), "reason": "queue"}]
     for seq, moment in enumerate(moments):
         rows.append({"event": "published", "at": at(moment), "queue_id": 1, "seq": seq, "bytes": 10})
-        if moment in moments[:50]:
+        if seq < 1_000:
             held = {"deliveries": 1, "held_ms": 5000} if seq % 2 else {"deliveries": 0, "held_ms": 0}
             rows.append({"event": "settled", "at": at(300), "queue_id": 1, "seq": seq, "reason": "acked", **held})
-    events = spark.createDataFrame(
-        [tuple((dict.fromkeys(EVENTS) | row).values()) for row in rows], spark_schema(EVENTS)
-    )
-    load = observed(events)
-    assert load.messages_per_s == pytest.approx(100 / 200)
-    assert load.messages_per_s * load.peak_factor == pytest.approx((49 + 3) / PEAK_S)
+    told = [tuple((dict.fromkeys(EVENTS) | row).values()) for row in rows]
+    load = observed(spark.createDataFrame(told, spark_schema(EVENTS)).coalesce(1))
+    assert load.messages_per_s == pytest.approx(2_000 / 100)
+    assert load.messages_per_s * load.peak_factor == pytest.approx(999 / PEAK_S)
     assert load.processing_s == 5
-    assert load.backlog == 100
+    assert load.backlog == 2_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +15,7 @@ from leveret.spark.events import EVENTS
 from leveret.spark.lifecycle import lifecycle
 from leveret.spark.report import depth
 from leveret.spark.report.depth import oldest_periods
-from leveret.spark.report.findings import gather, rows_of
+from leveret.spark.report.findings import QUEUES_SHOWN_MAX, gather, rows_of
 from leveret.spark.report.period import PERIODS_MAX, span
 from leveret.spark.report.service import Objective
 from leveret.spark.report.tables import Sources, alerts, extent, make
@@ -234,12 +233,33 @@ def test_plots_have_every_period_of_all_queues(spark: SparkSession) -> None:
         for row in life(minute + 1, minute, f"queue {queue}", ended=minute, how="expired")
     ]
     kept: dict[str, DataFrame] = {}
-    keep = partial(kept.setdefault)
-    covered, _ = make(Sources(frame(spark, rows), None), lambda n, t: keep(n, t.localCheckpoint()), "minute", AGREED)
+    sources = Sources(frame(spark, rows), None)
+    covered, _ = make(sources, lambda name, table: kept.setdefault(name, table.localCheckpoint()), "minute", AGREED)
     found = gather(covered, AGREED, kept)
     for table, figure in (("totals", "published"), ("deaths", "dead")):
         told = found.over_time(found.of(table), figure)
         assert told == [queues if minute % 50 == 0 else 1 for minute in range(minutes)]
+
+
+def test_queues_are_shown_by_trouble_and_depth_not_by_volume(spark: SparkSession) -> None:
+    """Many queues with much traffic are well; one with a single message is not, and a deep one has few of them."""
+    busy = [
+        row
+        for queue in range(QUEUES_SHOWN_MAX + 1)
+        for seq in range(1, 5)
+        for row in life(seq, seq, f"busy {queue:02}", taken=seq + 0.01, ended=seq + 0.02)
+    ]
+    deep = [row for seq in range(1, 4) for row in life(seq, 3, "deep", taken=3.1, ended=3.2)]
+    bad = life(1, 1, "bad", taken=9, ended=20)
+    kept: dict[str, DataFrame] = {}
+    sources = Sources(frame(spark, [*busy, *deep, *bad]), None)
+    covered, _ = make(sources, lambda name, table: kept.setdefault(name, table.localCheckpoint()), "hour", AGREED)
+    found = gather(covered, AGREED, kept)
+    assert (found.queues[0]["queue"], found.queues[0]["critical"], found.queues[0]["warnings"]) == ("bad", 1, 2)
+    assert all(row["critical"] == row["warnings"] == 0 for row in found.queues[1:])
+    assert "deep" not in [row["queue"] for row in found.queues]
+    assert found.deepest[0]["queue"] == "deep"
+    assert {row["queue"] for row in found.history} == {row["queue"] for row in found.deepest}
 
 
 def test_what_was_never_delivered_has_no_processing_time(spark: SparkSession) -> None:

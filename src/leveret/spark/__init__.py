@@ -46,5 +46,6 @@ tables.py           tables by their path, whatever format they are kept in
 tasks.py            tasks of our own: each makes rows of one piece of what the driver has
 target.py           where a DataFrame is written to: the options of `df.write.format("leveret")`
 transfer.py         a redrive of messages that are changed on the way, or go to an exchange
+wording.py          figures for people: numbers, durations, shares and times as pages and terminals write them
 writing.py          writing tables as Parquet: rows that tasks wrote are counted in the files that this machine sees
 """

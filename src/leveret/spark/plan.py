@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from leveret.core.errors import InvalidArgument
+from leveret.spark.wording import digits, three
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 DAY_S = 86_400
 PEAK_S = 10
 """The peak of an observed workload is the average over so long: shorter bursts are what queues are for."""
-LEAST = 0.001
-"""Less is not written out for people."""
+PEAK_MESSAGES = 100
+"""It is over longer where fewer come, up to an hour: two messages in one second are no peak."""
+HOUR_S = 3_600
 NUMBER_MAX = 1e15
 """No workload has more of anything."""
 MEASURED: Final = "measured"
@@ -195,31 +197,31 @@ def observed(events: "DataFrame", retention_days: float = 14) -> Workload:
 
     published, settled = F.col("event") == "published", F.col("event") == "settled"
     held = settled & (F.col("deliveries") > 0)
-    step = F.floor(F.unix_seconds("at") / PEAK_S).alias("step")
-    steps = events.groupBy(step).agg(F.count_if(published).alias("published"), F.count_if(settled).alias("settled"))
-    waiting = F.sum(F.col("published") - F.col("settled")).over(Window.orderBy("step"))
-    worst = steps.withColumn("waiting", waiting).agg(F.max("published").alias("busiest"), F.max("waiting")).first()
+    published_at = F.when(published, F.unix_millis("at"))
     facts = events.agg(
         F.count_if(published).alias("published"),
         F.count_if(F.col("event") == "delivered").alias("delivered"),
         F.avg(F.when(published, F.col("bytes"))).alias("bytes"),
         F.avg(F.when(held, F.col("held_ms"))).alias("held_ms"),
         F.count_distinct("queue_id").alias("queues"),
-        *(
-            F.unix_millis(end(F.when(published, F.col("at")))).alias(name)
-            for name, end in (("from", F.min), ("to", F.max))
-        ),
+        (F.max(published_at) - F.min(published_at)).alias("span_ms"),
     ).first()
-    if facts is None or worst is None or not facts["published"]:
+    if facts is None or not facts["published"]:
         raise InvalidArgument("no message was published in these events: give another path or time, or numbers")
-    rate = facts["published"] / max(1.0, (facts["to"] - facts["from"]) / 1000)
+    rate = facts["published"] / max(1.0, facts["span_ms"] / 1000)
+    step_s = min(max(PEAK_MESSAGES / rate, PEAK_S), HOUR_S)
+    step = F.floor(F.unix_seconds("at") / step_s).alias("step")
+    steps = events.groupBy(step).agg(F.count_if(published).alias("published"), F.count_if(settled).alias("settled"))
+    waiting = F.sum(F.col("published") - F.col("settled")).over(Window.orderBy("step"))
+    told = steps.withColumn("waiting", waiting).agg(F.max("published"), F.max("waiting")).first()
+    busiest, worst = told or (0, 0)
     return Workload(
         messages_per_s=rate,
         body_bytes=facts["bytes"] or 0,
-        peak_factor=max(1.0, worst["busiest"] / PEAK_S / rate),
+        peak_factor=max(1.0, busiest / step_s / rate),
         queues=max(1, facts["queues"]),
         processing_s=(facts["held_ms"] or 0) / 1000,
-        backlog=max(0, worst["max(waiting)"]),
+        backlog=max(0, worst),
         retention_days=retention_days,
         deliveries=facts["delivered"] / facts["published"],
     )
@@ -228,11 +230,11 @@ def observed(events: "DataFrame", retention_days: float = 14) -> Workload:
 def readable(figure: PlanFigure) -> dict[str, str]:
     """A line of a plan for people."""
     unit = figure.unit
-    value, prefix = _scaled(figure.value) if unit[:1] in ("B", "/", "") else (figure.value, "")
-    text = f"{value:,.0f}" if value >= 1000 else f"{value:.3g}" if value >= LEAST or not value else f"< {LEAST}"
+    rounded = three(figure.value)
+    value, prefix = _scaled(rounded) if unit[:1] in ("B", "/", "") else (rounded, "")
     return {
         "figure": figure.figure,
-        "value": f"{text} {prefix}{unit}".rstrip(),
+        "value": f"{digits(value)} {prefix}{unit}".rstrip(),
         "basis": figure.basis,
         "how": figure.how,
     }

@@ -9,7 +9,6 @@ sections.py      the plots of a report, each with the sentence above it
 service.py       how well messages were served: times, repeated deliveries
 svg.py           plots as SVG inside of a page: lines over time, stacked bars over time, ranges of percentiles
 tables.py        the tables of a report, in the order in which they are made
-wording.py       figures for people: numbers, durations, shares and times as the page and the terminal write them
 """
 
 from leveret.spark.report.job import Report, build

@@ -12,13 +12,16 @@ from leveret.spark.report.period import ReportSpan
 from leveret.spark.report.service import Objective
 
 QUEUES_SHOWN_MAX = 12
+DEEPEST_SHOWN_MAX = 6
 ROWS_MAX = 1000
 """Of each other table; the Parquet files have all of them."""
 
 Row = dict[str, Any]
+TROUBLE = ("critical", "warnings", "dead", "failed", "messages")
+"""What makes a queue worse off than others: the first of these figures that differs."""
 # By which figure the rows of a table are chosen that are shown.
 ORDER = {
-    "alerts": ("rule", "queue"),
+    "alerts": ("severity", "-worst"),
     "priorities": ("vhost", "queue", "priority"),
     "fairness": ("waiting_fairness",),
     "tenants": ("-messages",),
@@ -37,9 +40,10 @@ class Findings:
     summary: Row
     """Figures of all queues together."""
     queues: list[Row]
-    """The queues with most messages."""
+    """The queues that are worst off: by alerts, critical ones first, then by dead letters, then by messages."""
+    deepest: list[Row]
     history: list[Row]
-    """Of those queues."""
+    """Of the deepest queues."""
     tables: dict[str, list[Row]]
 
     def of(self, table: str) -> list[Row]:
@@ -54,15 +58,20 @@ class Findings:
 
 def gather(span: ReportSpan, objective: Objective, tables: dict[str, DataFrame]) -> Findings:
     """Fetch what is shown."""
-    ranked = tables["queues"].orderBy(F.desc_nulls_last("messages"), "vhost", "queue")
-    queues = rows_of(ranked.limit(QUEUES_SHOWN_MAX))
-    shown = tables["history"].where(F.col("queue").isin([row["queue"] for row in queues]))
+    queues, deepest = (
+        rows_of(tables["queues"].orderBy(*map(F.desc_nulls_last, by), "vhost", "queue").limit(most))
+        for by, most in ((TROUBLE, QUEUES_SHOWN_MAX), (("depth_max",), DEEPEST_SHOWN_MAX))
+    )
+    names = F.struct("vhost", "queue")
+    wanted = [F.struct(F.lit(row["vhost"]).alias("vhost"), F.lit(row["queue"]).alias("queue")) for row in deepest]
+    shown = tables["history"].where(F.array_contains(F.array(*wanted), names)) if wanted else tables["history"].limit(0)
     # By periods alone, of which there are few: rows that are left out would look like times in which nothing happened.
     told = {"totals": tables["totals"], "deaths": _deaths(tables["dead_letters"])}
     rest = {name: rows_of(_ordered(tables[name], by).limit(ROWS_MAX)) for name, by in ORDER.items() if name in tables}
     rest |= {name: rows_of(table.orderBy("period")) for name, table in told.items()}
     (summary,) = rows_of(_summary(tables["queues"]))
-    return Findings(span, objective, summary["queues"], summary, queues, rows_of(shown.orderBy("period")), rest)
+    history = rows_of(shown.orderBy("period"))
+    return Findings(span, objective, summary["queues"], summary, queues, deepest, history, rest)
 
 
 def _deaths(dead_letters: DataFrame) -> DataFrame:

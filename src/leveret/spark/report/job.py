@@ -19,8 +19,8 @@ from leveret.spark.report.findings import Findings, gather
 from leveret.spark.report.page import QUEUES, Cell, page
 from leveret.spark.report.service import QUEUE, Objective
 from leveret.spark.report.tables import Keep, Sources, make
-from leveret.spark.report.wording import figure, label, moment, number, share
 from leveret.spark.tables import read_table
+from leveret.spark.wording import exact, figure, label, moment, share
 from leveret.spark.writing import write_parquet
 
 
@@ -29,9 +29,9 @@ def summary(found: Findings) -> str:
     every = found.summary
     in_time = every["in_time"] / every["judged"] if every["judged"] else None
     lines = [
-        f"{moment(found.span.first)} to {moment(found.span.until)} UTC: {number(every['messages'])} messages in "
-        f"{found.queues_total} queues, {number(every['acked'])} acknowledged, {number(every['dead'])} dead, "
-        f"{number(every['open'])} open, {share(in_time)} in time",
+        f"{moment(found.span.first)} to {moment(found.span.until)} UTC: {exact(every['messages'])} messages in "
+        f"{found.queues_total} queues, {exact(every['acked'])} acknowledged, {exact(every['dead'])} dead, "
+        f"{exact(every['open'])} open, {share(in_time)} in time",
         "",
         *text_table(QUEUES, found.queues),
         "",
@@ -51,7 +51,7 @@ def text_table(cells: tuple[Cell, ...], rows: list[dict[str, object]]) -> list[s
     widths = [max(len(line[place]) for line in texts) for place in range(len(cells))]
     return [
         "  ".join(
-            text.ljust(width) if cell.words else text.rjust(width)
+            text.rjust(width) if cell.unit else text.ljust(width)
             for text, width, cell in zip(line, widths, cells, strict=True)
         ).rstrip()
         for line in texts

@@ -3,63 +3,86 @@
 from collections.abc import Callable, Sequence
 from html import escape
 from importlib.resources import files
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from leveret.observability.alert_rules import RULES
 from leveret.spark.report import sections
 from leveret.spark.report.findings import Findings, Row
-from leveret.spark.report.wording import duration, figure, label, moment, number, share
+from leveret.spark.report.tables import SEVERITIES
+from leveret.spark.wording import EXACT, NOTHING, UNITS, duration, exact, figure, label, moment, share
 
 ROWS_SHOWN_MAX = 25
 QUEUES_PER_ALERT_MAX = 5
 
 
 class Cell(NamedTuple):
-    """A column of a table: its head, and what a row has there."""
+    """A column of a table: its head, what a row has there, and in what it is counted; without a unit it is words."""
 
     head: str
-    text: Callable[[Row], str]
-    words: bool = False
+    value: Callable[[Row], Any]
+    unit: str = ""
+
+    def text(self, row: Row) -> str:
+        """What is written."""
+        return UNITS[self.unit](self.value(row)) if self.unit else str(self.value(row))
+
+    def exactly(self, row: Row) -> str:
+        """What it is when it is pointed at, if that is more."""
+        value = self.value(row)
+        return "" if value is None or not self.unit else EXACT[self.unit](value)
 
 
-QUEUE = Cell("Queue", label, words=True)
+def told(head: str, name: str, unit: str = "count") -> Cell:
+    """A column of the table with a figure."""
+    return Cell(head, itemgetter(name), unit)
+
+
+def fired(row: Row) -> str:
+    """How many rules fired on a queue."""
+    counts = (("critical", row["critical"]), ("warning" if row["warnings"] == 1 else "warnings", row["warnings"]))
+    return ", ".join(f"{count} {name}" for name, count in counts if count) or NOTHING
+
+
+QUEUE = Cell("Queue", label)
 QUEUES = (
     QUEUE,
-    Cell("Messages", lambda row: number(row["messages"])),
-    Cell("Acknowledged", lambda row: number(row["acked"])),
-    Cell("Dead", lambda row: number(row["dead"] or 0)),
-    Cell("Redelivered", lambda row: share(row["redelivered_share"])),
-    Cell("Errors", lambda row: share(row["error_share"])),
-    Cell("Depth now", lambda row: number(row["depth_end"])),
-    Cell("Depth most", lambda row: number(row["depth_max"])),
-    Cell("Oldest open", lambda row: duration(row["oldest_open_ms"])),
-    Cell("Waiting 95 %", lambda row: duration(row["waiting_p95_ms"])),
-    Cell("Processing 95 %", lambda row: duration(row["processing_p95_ms"])),
-    Cell("In time", lambda row: share(row["in_time_share"])),
+    Cell("Alerts", fired),
+    told("Messages", "messages"),
+    told("Acknowledged", "acked"),
+    Cell("Dead", lambda row: row["dead"] or 0, "count"),
+    told("Redelivered", "redelivered_share", "share"),
+    told("Errors", "error_share", "share"),
+    told("Depth at the end", "depth_end"),
+    told("Depth at most", "depth_max"),
+    told("Oldest at the end", "oldest_open_ms", "ms"),
+    told("Waiting 95 %", "waiting_p95_ms", "ms"),
+    told("Processing 95 %", "processing_p95_ms", "ms"),
+    told("In time", "in_time_share", "share"),
 )
 CONSUMERS = (
     QUEUE,
-    Cell("Consumer", lambda row: str(row["consumer"]), words=True),
-    Cell("Acknowledged", lambda row: number(row["acked"])),
-    Cell("Per second", lambda row: number(row["acked_per_s"])),
-    Cell("Gave back", lambda row: number(row["returned"])),
-    Cell("Failed", lambda row: number(row["failed"])),
-    Cell("Held, median", lambda row: duration(row["held_p50_ms"])),
-    Cell("95 %", lambda row: duration(row["held_p95_ms"])),
-    Cell("99 %", lambda row: duration(row["held_p99_ms"])),
+    Cell("Consumer", itemgetter("consumer")),
+    told("Acknowledged", "acked"),
+    told("Per second", "acked_per_s"),
+    told("Gave back", "returned"),
+    told("Failed", "failed"),
+    told("Held, median", "held_p50_ms", "ms"),
+    told("95 %", "held_p95_ms", "ms"),
+    told("99 %", "held_p99_ms", "ms"),
 )
 ORIGINS = (
-    Cell("Died in", lambda row: str(row["origin"]), words=True),
-    Cell("Because", lambda row: str(row["reason"]), words=True),
-    Cell("Now in", label, words=True),
-    Cell("Messages", lambda row: number(row["messages"])),
+    Cell("Died in", itemgetter("origin")),
+    Cell("Because", itemgetter("reason")),
+    Cell("Now in", label),
+    told("Messages", "messages"),
 )
 FAIRNESS = (
     QUEUE,
-    Cell("Tenants", lambda row: number(row["tenants"])),
-    Cell("Messages", lambda row: number(row["messages"])),
-    Cell("Fairness of waiting", lambda row: f"{row['waiting_fairness']:.2f}"),
-    Cell("Fairness of load", lambda row: f"{row['load_fairness']:.2f}"),
+    told("Tenants", "tenants"),
+    told("Messages", "messages"),
+    told("Fairness of waiting", "waiting_fairness"),
+    told("Fairness of load", "load_fairness"),
 )
 
 
@@ -72,6 +95,7 @@ class TableSection(NamedTuple):
     cells: Sequence[Cell]
 
 
+WORST = "The worst first: by critical alerts, then by warnings, dead letters, failed deliveries and messages."
 JAIN = "Jain's index: 1 when all tenants of a queue wait equally long, or send equally much; less when they do not."
 LISTINGS = (
     TableSection("Where dead letters came from", "As the messages themselves tell it.", "origins", ORIGINS),
@@ -86,13 +110,13 @@ def page(found: Findings) -> str:
     covered = f"{moment(found.span.first)} to {moment(found.span.until)} UTC, by the {found.span.period}"
     queues = f"{found.queues_total} queues"
     if found.queues_total > len(found.queues):
-        queues = f"the {len(found.queues)} of {queues} that had most messages"
+        queues = f"the {len(found.queues)} of {queues} that are worst off"
     body = "".join(
         [
             f"<header><h1>Queue report</h1><p>{covered}; {queues}.</p></header>",
             _tiles(found),
             _section("Alerts", "Every rule, and the queues on which it fired.", _alerts(found)),
-            _section("Queues", "", table(QUEUES, found.queues)),
+            _section("Queues", WORST, table(QUEUES, found.queues)),
             *(_section(*each) for each in sections.plots(found)),
             *(_listing(found, each) for each in LISTINGS),
         ]
@@ -106,18 +130,29 @@ def page(found: Findings) -> str:
 
 def table(cells: Sequence[Cell], rows: Sequence[Row]) -> str:
     """Rows as a table that scrolls by itself on a narrow screen."""
-
-    def kind(cell: Cell) -> str:
-        return ' class="words"' if cell.words else ""
-
-    head = "".join(f'<th scope="col"{kind(cell)}>{escape(cell.head)}</th>' for cell in cells)
-    lines = (
-        "<tr>" + "".join(f"<td{kind(cell)}>{escape(cell.text(row))}</td>" for cell in cells) + "</tr>" for row in rows
-    )
+    head = "".join(f'<th scope="col"{_kind(cell)}>{escape(cell.head)}</th>' for cell in cells)
+    lines = (f"<tr{_severity(row)}>{''.join(_written(cell, row) for cell in cells)}</tr>" for row in rows)
     return (
         f'<div class="table" tabindex="0"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table></div>"
     )
+
+
+def _kind(cell: Cell) -> str:
+    return "" if cell.unit else ' class="words"'
+
+
+def _written(cell: Cell, row: Row) -> str:
+    """A cell, with its exact figure for a pointer."""
+    tip = cell.exactly(row)
+    title = f' title="{escape(tip)}"' if tip else ""
+    return f"<td{_kind(cell)}{title}>{escape(cell.text(row))}</td>"
+
+
+def _severity(row: Row) -> str:
+    """The worst of the alerts about a queue, by which its row has a colour."""
+    worst = next((kind for name, kind in SEVERITIES.items() if row.get(name)), "")
+    return f' class="{worst}"' if worst else ""
 
 
 def _section(title: str, says: str, content: str) -> str:
@@ -128,35 +163,39 @@ def _section(title: str, says: str, content: str) -> str:
 
 def _tiles(found: Findings) -> str:
     """The figures that a glance should find."""
-    every = found.summary
-    fired = len({row["rule"] for row in found.of("alerts")})
+    every, alerts = found.summary, found.of("alerts")
+    fired = {kind: len({row["rule"] for row in alerts if row["severity"] == kind}) for kind in SEVERITIES.values()}
     tiles = {
-        "Messages": number(every["messages"]),
-        "Acknowledged": number(every["acked"]),
-        "Dead letters": number(every["dead"]),
-        "Still open": number(every["open"]),
+        "Critical rules that fired": str(fired["critical"]),
+        "Warnings that fired": str(fired["warning"]),
+        "Messages": exact(every["messages"]),
+        "Acknowledged": exact(every["acked"]),
+        "Dead letters": exact(every["dead"]),
+        "Open at the end": exact(every["open"]),
         "Redelivered": share(every["redelivered"] / every["taken"] if every["taken"] else None),
         f"Done within {duration(found.objective.within_ms)}": share(
             every["in_time"] / every["judged"] if every["judged"] else None
         ),
-        "Rules that fired": f"{fired} of {len(RULES)}",
     }
     return '<dl class="tiles">' + "".join(f"<div><dt>{k}</dt><dd>{v}</dd></div>" for k, v in tiles.items()) + "</dl>"
 
 
 def _alerts(found: Findings) -> str:
-    """A row for each rule, whether it fired or not."""
+    """A row for each rule, whether it fired or not: critical ones first, and those that did not fire last."""
     lines = []
-    for rule in RULES:
-        fired = sorted((row for row in found.of("alerts") if row["rule"] == rule.name), key=lambda row: -row["worst"])
+    by_rule = {rule: [row for row in found.of("alerts") if row["rule"] == rule.name] for rule in RULES}
+    severities = list(SEVERITIES.values())
+    for rule in sorted(RULES, key=lambda rule: (not by_rule[rule], severities.index(rule.severity))):
+        fired = sorted(by_rule[rule], key=lambda row: -row["worst"])
         worst = ", ".join(
             f"{label(row)}: {figure(row['worst'], rule.unit)} at {moment(row['worst_at'])}"
             for row in fired[:QUEUES_PER_ALERT_MAX]
         )
         more = f" and {len(fired) - QUEUES_PER_ALERT_MAX} more" if len(fired) > QUEUES_PER_ALERT_MAX else ""
-        state = f'<b class="bad">{escape(rule.severity)}</b>' if fired else '<b class="good">quiet</b>'
+        state = f'<b class="{rule.severity}">{rule.severity}</b>' if fired else '<b class="good">quiet</b>'
+        kind = rule.severity if fired else "quiet"
         lines.append(
-            f'<tr><td class="words">{state}</td>'
+            f'<tr class="{kind}"><td class="words">{state}</td>'
             f'<td class="words">{escape(rule.name)}<small>{escape(rule.says)}</small></td>'
             f'<td>{escape(figure(rule.limit, rule.unit))}</td><td class="words wide">{escape(worst + more)}</td></tr>'
         )

@@ -6,9 +6,8 @@ from html import escape
 from leveret.spark.report import svg
 from leveret.spark.report.findings import Findings, Row
 from leveret.spark.report.service import percentile_names
-from leveret.spark.report.wording import clock, duration, label, number, share, short
+from leveret.spark.wording import clock, duration, exact, label, share, short
 
-DEPTHS_SHOWN_MAX = 6
 RANGES_SHOWN_MAX = 12
 PERCENTILES = ("median", "95 %", "99 %")
 SERVICE = (
@@ -51,14 +50,13 @@ def _traffic(found: Findings) -> str:
         )
         for figure, name in TRAFFIC.items()
     ]
-    plot = svg.lines("Traffic in messages per second", _clocks(found), series, number)
+    plot = svg.lines("Traffic in messages per second", _clocks(found), series, exact)
     return _figure("Messages per second", plot, tuple(TRAFFIC.values()))
 
 
 def _depths(found: Findings) -> list[str]:
     """How full the deepest queues were, each in its own plot."""
-    deepest = sorted(found.queues, key=lambda row: -(row["depth_max"] or 0))[:DEPTHS_SHOWN_MAX]
-    return [_depth(found, row) for row in deepest if row["depth_max"]]
+    return [_depth(found, row) for row in found.deepest if row["depth_max"]]
 
 
 def _depth(found: Findings, queue: Row) -> str:
@@ -68,7 +66,7 @@ def _depth(found: Findings, queue: Row) -> str:
     series = [svg.PlotSeries(name, found.over_time(rows, figure)) for figure, name in names.items()]
     if series[0].values == series[1].values:
         series = series[:1]
-    plot = svg.lines(f"Messages in {label(queue)}", _clocks(found), series, number, whole=True)
+    plot = svg.lines(f"Messages in {label(queue)}", _clocks(found), series, exact, whole=True)
     return _figure(f"{label(queue)}, messages", plot, tuple(each.name for each in series) if series[1:] else ())
 
 
@@ -110,7 +108,7 @@ def _deaths(found: Findings) -> str:
         svg.PlotSeries(reason, found.over_time([row for row in dead if row["reason"] == reason], "dead"))
         for reason in reasons
     ]
-    plot = svg.stacks("Dead letters by reason", _clocks(found), series, number)
+    plot = svg.stacks("Dead letters by reason", _clocks(found), series, exact)
     return _figure(f"Messages that died in each {found.span.period}", plot, tuple(reasons))
 
 

@@ -9,13 +9,18 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
+from leveret.spark.wording import number
+
 WIDTH, HEIGHT = 520, 230
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 12, 26
 ROW_HEIGHT, LABEL_WIDTH, VALUE_WIDTH = 24, 170, 64
 TICKS = 4
-MS_DECADES = 3
+MARKS_MS = (1, 10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 36_000_000, 86_400_000, 864_000_000)
+MARKS_MAX = 7
 DOTS_MAX = 60
 """With more points than this a dot for each would only blur the line."""
+BANDS_MAX = 720
+"""What can be pointed at: with more periods, several are one."""
 
 
 class PlotSeries(NamedTuple):
@@ -51,16 +56,15 @@ def lines(
     """Lines over time, from zero; `whole` if there is nothing between two numbers."""
     highest = max((value for each in series for value in each.values if value is not None), default=0)
     top, ticks = scale(highest, 1.0 if whole else 0.0)
-    parts = [_y_axis(top, ticks, shown), _x_axis(times)]
-    for number, each in enumerate(series):
+    parts = [_y_axis(top, ticks), _x_axis(times)]
+    for index, each in enumerate(series):
         points = [
             (_x(place, len(times)), _y(value, top)) for place, value in enumerate(each.values) if value is not None
         ]
-        parts.append(f'<polyline class="line c{number}" points="{_points(points)}"/>')
+        parts.append(f'<polyline class="line c{index}" points="{_points(points)}"/>')
         if len(times) <= DOTS_MAX:
-            known = ((time, value) for time, value in zip(times, each.values, strict=True) if value is not None)
-            tips = (f"{time}: {each.name} {shown(value)}" for time, value in known)
-            parts += [_dot(x, y, f"c{number}", tip) for (x, y), tip in zip(points, tips, strict=True)]
+            parts += [_dot(x, y, f"c{index}") for x, y in points]
+    parts += _bands(times, series, shown, [_x(place, len(times)) for place in range(len(times))])
     return _svg(title, _said(times, series, shown), HEIGHT, parts)
 
 
@@ -69,44 +73,46 @@ def stacks(title: str, times: Sequence[str], series: Sequence[PlotSeries], shown
     sums = [sum(each.values[place] or 0 for each in series) for place in range(len(times))]
     top, ticks = scale(max(sums, default=0), 1.0)
     width = (WIDTH - LEFT - RIGHT) / max(len(times), 1)
-    parts = [_y_axis(top, ticks, shown), _x_axis(times, bars=True)]
-    for place, time in enumerate(times):
+    parts = [_y_axis(top, ticks), _x_axis(times, bars=True)]
+    for place in range(len(times)):
         below = 0.0
-        for number, each in enumerate(series):
+        for index, each in enumerate(series):
             value = each.values[place] or 0
             if value:
                 y = _y(below + value, top)
                 parts.append(
-                    f'<rect class="bar c{number}" x="{LEFT + place * width + width * 0.1:.1f}" y="{y:.1f}" '
-                    f'width="{width * 0.8:.1f}" height="{_y(below, top) - y:.1f}">'
-                    f"<title>{escape(f'{time}: {each.name} {shown(value)}')}</title></rect>"
+                    f'<rect class="bar c{index}" x="{LEFT + place * width + width * 0.1:.1f}" y="{y:.1f}" '
+                    f'width="{width * 0.8:.1f}" height="{_y(below, top) - y:.1f}"/>'
                 )
             below += value
+    parts += _bands(times, series, shown, [LEFT + (place + 0.5) * width for place in range(len(times))])
     return _svg(title, _said(times, series, shown), HEIGHT, parts)
 
 
 def ranges(title: str, rows: Sequence[PercentileRow], shown: Callable[[float], str]) -> str:
     """A row for each of several: median, 95 % and 99 % of times in milliseconds, on a logarithmic scale."""
     highest = max((row.values[-1] for row in rows), default=1)
-    decades = max(1, math.ceil(math.log10(max(highest, 10))))
+    last = next((place for place, mark in enumerate(MARKS_MS) if mark >= highest), len(MARKS_MS) - 1)
+    marks = MARKS_MS[: max(last, 1) + 1]
     left, right, height = LABEL_WIDTH, WIDTH - VALUE_WIDTH, TOP + ROW_HEIGHT * len(rows) + BOTTOM
 
     def place(value: float) -> float:
-        return left + (right - left) * math.log10(max(value, 1)) / decades
+        return left + (right - left) * min(1.0, math.log10(max(value, 1)) / math.log10(marks[-1]))
 
     parts = []
-    for power in range(0, decades + 1, max(1, math.ceil(decades / 5))):
-        x = place(10**power)
+    for mark in marks[:: math.ceil(len(marks) / MARKS_MAX)]:
+        x = place(mark)
         parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{height - BOTTOM}"/>')
-        parts.append(_text(x, height - 8, decade(power), "middle"))
-    for number, row in enumerate(rows):
-        y = TOP + ROW_HEIGHT * (number + 0.5)
+        parts.append(_text(x, height - 8, shown(mark), "middle"))
+    for index, row in enumerate(rows):
+        y = TOP + ROW_HEIGHT * (index + 0.5)
         p50, p95, p99 = (place(value) for value in row.values)
-        tip = f"{row.label}: median {shown(row.values[0])}, 95 % {shown(row.values[1])}, 99 % {shown(row.values[2])}"
+        tip = "{}: median {:,.0f} ms, 95 % {:,.0f} ms, 99 % {:,.0f} ms".format(row.label, *row.values)
         parts.append(_text(left - 10, y + 4, row.label, "end", "label marked" if row.marked else "label"))
         parts.append(f'<line class="range" x1="{p50:.1f}" x2="{p99:.1f}" y1="{y}" y2="{y}"/>')
-        parts += [_dot(x, y, f"c{kind}", tip, 5) for kind, x in enumerate((p50, p95, p99))]
+        parts += [_dot(x, y, f"c{kind}", 5) for kind, x in enumerate((p50, p95, p99))]
         parts.append(_text(WIDTH - 2, y + 4, shown(row.values[1]), "end"))
+        parts.append(_band(0, TOP + ROW_HEIGHT * index, WIDTH, ROW_HEIGHT, tip))
     said = "; ".join(f"{row.label}: {', '.join(map(shown, row.values))}" for row in rows)
     return _svg(title, f"median, 95 and 99 percent. {said}", height, parts)
 
@@ -116,27 +122,23 @@ def shares(title: str, rows: Sequence[ShareRow], goal: float, shown: Callable[[f
     left, right, height = LABEL_WIDTH, WIDTH - VALUE_WIDTH, TOP + ROW_HEIGHT * len(rows) + BOTTOM
     full = right - left
     parts = []
-    for number, row in enumerate(rows):
-        y = TOP + ROW_HEIGHT * number
+    for index, row in enumerate(rows):
+        y = TOP + ROW_HEIGHT * index
         kind = "good" if row.value >= goal else "bad"
         parts.append(_text(left - 10, y + 16, row.label, "end", "label"))
         parts.append(f'<rect class="track" x="{left}" y="{y + 5}" width="{full}" height="14" rx="3"/>')
         parts.append(f'<rect class="{kind}" x="{left}" y="{y + 5}" width="{full * row.value:.1f}" height="14" rx="3"/>')
         parts.append(_text(WIDTH - 2, y + 16, shown(row.value), "end"))
+        parts.append(_band(0, y, WIDTH, ROW_HEIGHT, f"{row.label}: {row.value * 100:.6g} %"))
     x = left + full * goal
     parts.append(f'<line class="goal" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{height - BOTTOM + 4}"/>')
     parts.append(_text(x, height - 8, f"goal {shown(goal)}", "end"))
     return _svg(title, "; ".join(f"{row.label}: {shown(row.value)}" for row in rows), height, parts)
 
 
-def decade(power: int) -> str:
-    """A power of ten of milliseconds."""
-    return f"{10**power} ms" if power < MS_DECADES else f"{10 ** (power - MS_DECADES):,} s"
-
-
 def legend(names: Iterable[str]) -> str:
     """What the colours mean."""
-    keys = (f'<li><i class="key k{number}"></i>{escape(name)}</li>' for number, name in enumerate(names))
+    keys = (f'<li><i class="key k{index}"></i>{escape(name)}</li>' for index, name in enumerate(names))
     return f'<ul class="legend">{"".join(keys)}</ul>'
 
 
@@ -168,11 +170,35 @@ def _svg(title: str, described: str, height: float, parts: Iterable[str]) -> str
     )
 
 
-def _y_axis(top: float, ticks: Sequence[float], shown: Callable[[float], str]) -> str:
+def _bands(
+    times: Sequence[str], series: Sequence[PlotSeries], shown: Callable[[float], str], middles: Sequence[float]
+) -> list[str]:
+    """What tells the figures of each period when it is pointed at; of several at once the highest ones."""
+    together = math.ceil(len(times) / BANDS_MAX) or 1
+    width = (WIDTH - LEFT - RIGHT) / max(len(times), 1)
+    found = []
+    for start in range(0, len(times), together):
+        end = min(start + together, len(times))
+        values = ((each.name, [value for value in each.values[start:end] if value is not None]) for each in series)
+        several = end > start + 1
+        says = ", ".join(f"{name} {'at most ' * several}{shown(max(known))}" for name, known in values if known)
+        tip = f"{times[start]}{f' to {times[end - 1]}' if several else ''}: {says or 'nothing'}"
+        left, right = max(LEFT, middles[start] - width / 2), min(WIDTH - RIGHT, middles[end - 1] + width / 2)
+        found.append(_band(left, TOP, right - left, HEIGHT - TOP - BOTTOM, tip))
+    return found
+
+
+def _band(x: float, y: float, width: float, height: float, tip: str) -> str:
+    """A part of a plot that says something when it is pointed at."""
+    place = f'x="{x:.1f}" y="{y:g}" width="{width:.1f}" height="{height:g}"'
+    return f'<rect class="band" {place}><title>{escape(tip)}</title></rect>'
+
+
+def _y_axis(top: float, ticks: Sequence[float]) -> str:
     """Lines across, with their values."""
     return "".join(
         f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{_y(tick, top):.1f}" y2="{_y(tick, top):.1f}"/>'
-        + _text(LEFT - 6, _y(tick, top) + 4, shown(tick), "end")
+        + _text(LEFT - 6, _y(tick, top) + 4, number(tick), "end")
         for tick in ticks
     )
 
@@ -206,9 +232,9 @@ def _points(points: Iterable[tuple[float, float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 
-def _dot(x: float, y: float, kind: str, tip: str, radius: float = 2.5) -> str:
-    """A point that says its value."""
-    return f'<circle class="dot {kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"><title>{escape(tip)}</title></circle>'
+def _dot(x: float, y: float, kind: str, radius: float = 2.5) -> str:
+    """A point."""
+    return f'<circle class="dot {kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"/>'
 
 
 def _text(x: float, y: float, text: str, anchor: str, kind: str = "tick") -> str:

@@ -96,6 +96,7 @@ def _failed() -> Column:
 
 
 HOUR_S = 3600
+SEVERITIES = {"critical": "critical", "warnings": "warning"}
 ALERT = ("rule", "severity", "figure", "limit", "unit")
 
 
@@ -116,6 +117,12 @@ def alerts(told: DataFrame, graveyards: DataFrame | None) -> DataFrame:
         F.max("value").alias("worst"),
         F.max_by("period", "value").alias("worst_at"),
     )
+
+
+def troubles(fired: DataFrame) -> DataFrame:
+    """How many rules fired on each queue."""
+    counts = {name: F.count_if(F.col("severity") == kind) for name, kind in SEVERITIES.items()}
+    return fired.groupBy(*QUEUE).agg(*(count.alias(name) for name, count in counts.items()))
 
 
 def totals(told: DataFrame) -> DataFrame:
@@ -257,8 +264,8 @@ def make(
         ),
     )
     add("totals", totals(told))
-    add("alerts", alerts(told, buried))
-    add("queues", _queues(lives, told, one_of(figures, None, grouped), covered))
+    fired = add("alerts", alerts(told, buried))
+    add("queues", _queues(lives, told, [one_of(figures, None, grouped), troubles(fired)], covered))
     add("priorities", starvation(one_of(figures, "priority", grouped)))
     add("consumers", consumers(sources.events))
     if tags is not None:
@@ -282,7 +289,7 @@ def extent(lives: DataFrame, period: str | None) -> ReportSpan:
     return span(first, until, period)
 
 
-def _queues(lives: DataFrame, told: DataFrame, served_how: DataFrame, covered: ReportSpan) -> DataFrame:
+def _queues(lives: DataFrame, told: DataFrame, others: list[DataFrame], covered: ReportSpan) -> DataFrame:
     """Every figure of each queue over all of the time."""
     counted = told.groupBy(*QUEUE).agg(
         *(F.sum(name).alias(name) for name in (*COUNTS, "dead")),
@@ -296,4 +303,5 @@ def _queues(lives: DataFrame, told: DataFrame, served_how: DataFrame, covered: R
             "dead_share": F.col("dead") / F.nullif(F.col("settled"), F.lit(0)),
         }
     )
-    return united([shares, served_how, depth.oldest(lives, covered)], QUEUE)
+    found = united([shares, *others, depth.oldest(lives, covered)], QUEUE)
+    return found.fillna(0, list(SEVERITIES))
