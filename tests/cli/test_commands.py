@@ -360,7 +360,15 @@ def every_parser(parser: ArgumentParser) -> Iterator[ArgumentParser]:
             yield from every_parser(inner)
 
 
-@pytest.mark.parametrize("parser", [*every_parser(main.parser())], ids=lambda parser: parser.prog)
+def whole_parsers() -> Iterator[ArgumentParser]:
+    """The parser of the command line, and those of each command and its words."""
+    yield main.parser([])
+    for name in main.COMMANDS:
+        commands = next(each for each in main.parser([name])._actions if isinstance(each, _SubParsersAction))
+        yield from every_parser(commands.choices[name])
+
+
+@pytest.mark.parametrize("parser", [*whole_parsers()], ids=lambda parser: parser.prog)
 def test_help_explains_everything(parser: ArgumentParser, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main.main([*parser.prog.split()[1:], "--help"])

@@ -21,15 +21,15 @@ def test_every_example_works(asked: ServerProcess, tmp_path: Path, monkeypatch: 
     for name, value in {**access_key(asked), "LEVERET_DATA": str(asked.data), "COLUMNS": "80"}.items():
         monkeypatch.setenv(name, value)
     shell = Shell(tmp_path, monkeypatch)
-    for line in (line for command in main.commands() for line in command.examples):
+    for line in (line for name in main.COMMANDS for line in main.command(name).examples):
         code, told = shell.run(here(line, asked))
         assert code == 0, (line, told)
         assert "Traceback" not in told, (line, told)
 
 
 def test_help_shows_the_examples(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in main.commands():
+    for name in main.COMMANDS:
         with pytest.raises(SystemExit):
-            main.main([command.name, "--help"])
+            main.main([name, "--help"])
         told = capsys.readouterr().out
-        assert all(line in told for line in command.examples), command.name
+        assert all(line in told for line in main.command(name).examples), name

@@ -42,6 +42,7 @@ def queue(name: str, ready: int) -> dict[str, Any]:
     """A row of the server."""
     return {
         "name": name,
+        "vhost": "/",
         "state": "running",
         "consumers": 2,
         "messages": ready + 1,
@@ -59,7 +60,7 @@ def facts(*queues: dict[str, Any], **node: Any) -> TopFacts:
         "object_totals": {"connections": 3, "channels": 4, "consumers": 5, "queues": 6, "exchanges": 7},
         "message_stats": rates(20_000.0),
     }
-    return TopFacts(overview, [{**NODE, **node}], None, list(queues), len(queues))
+    return TopFacts(overview, [{**NODE, **node}], None, list(queues), len(queues), [])
 
 
 def cluster(*nodes: dict[str, Any], **states: int) -> TopFacts:
@@ -115,6 +116,17 @@ def test_alarms_and_troubles_are_told() -> None:
     assert "alarms    the server is gone" in shown(facts(), trouble="the server is gone")
     assert shown(None, trouble="nobody there")[0] == "nobody there"
     assert shown(None)[0] == "asking the server ..."
+
+
+def test_firing_alerts_are_alarms_and_states_of_their_queues() -> None:
+    def alert(rule: str, queue: str) -> dict[str, Any]:
+        return {"rule": rule, "vhost": "/", "queue": queue}
+
+    look = facts(queue("orders", 5), queue("mails", 12))
+    lines = shown(replace(look, firing=[alert("deep", "orders"), alert("idle", "b"), alert("idle", "c")]))
+    assert "alarms    deep FIRING: orders; idle FIRING: 2 queues" in lines
+    assert lines[8].split()[-1] == "deep"
+    assert lines[9].split()[-1] == "running"
 
 
 def test_a_narrow_window_has_fewer_columns_and_a_small_one_says_so() -> None:

@@ -120,17 +120,3 @@ EXAMPLES = {
     ),
     "journal": ("leveret journal seal", "leveret journal rotation-status"),
 }
-NOUNS = {
-    "users": "manage users",
-    "keys": "manage access keys of users",
-    "tokens": "manage tokens of the REST API",
-    "vhosts": "manage virtual hosts",
-    "permissions": "manage what users may do in virtual hosts",
-    "topic-permissions": "manage which routing keys users may use",
-    "policies": "manage settings of queues and exchanges by name",
-    "streams": "manage streams",
-    "groups": "manage consumer groups of streams",
-    "reservations": "show and release messages of queues that Spark has reserved",
-    "alerts": "show and silence alerts, manage rules and who is told",
-    "journal": "manage the journal",
-}

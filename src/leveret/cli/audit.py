@@ -72,8 +72,6 @@ WORDS = (
     Word("verify", "check that no row was changed, inserted or removed", (*target.DIRECTORY, JSON), verify),
 )
 COMMAND = Command(
-    "audit",
-    "list and check the audit log",
     worded(WORDS),
     run_word,
     ("leveret audit list --kind refusals", "leveret audit verify"),

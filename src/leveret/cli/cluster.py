@@ -144,4 +144,4 @@ WORDS = (
     objects.word("cluster.adopt", settled("was adopted: the definitions know what it has")),
     Word("discard", OPERATIONS["cluster.discard"].help, (YES, objects.add_result_flags), discard),
 )
-COMMAND = Command("cluster", "look at a cluster, let a node go, move shards", worded(WORDS), run_word)
+COMMAND = Command(worded(WORDS), run_word)

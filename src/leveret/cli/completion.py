@@ -36,7 +36,8 @@ def run(given: Namespace) -> int:
     # Not above: the parser is made of this command too.
     from leveret.cli.main import parser
 
-    for word in candidates(parser(), given.words[:WORDS_MAX]):
+    words = given.words[:WORDS_MAX]
+    for word in candidates(parser(words), words):
         print(word)
     return 0
 
@@ -67,8 +68,6 @@ def _choices(parser: ArgumentParser) -> list[str]:
 
 
 COMMAND = Command(
-    "completion",
-    "print a script that completes commands in a shell",
     (
         argument("shell", choices=(*SHELLS, "words"), metavar="bash|zsh|fish", help="which shell"),
         argument("words", nargs="...", help=SUPPRESS),

@@ -129,8 +129,6 @@ ARGUMENTS = (
     JSON_LINES,
 )
 COMMAND = Command(
-    "consume",
-    "take messages",
     ARGUMENTS,
     run,
     (

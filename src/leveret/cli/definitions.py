@@ -130,8 +130,6 @@ WORDS = (
     Word("export", "write all definitions", EXPORTED, export_file),
 )
 COMMAND = Command(
-    "definitions",
-    "import and export everything that is defined",
     worded(WORDS),
     run_word,
     ("leveret definitions export backup.json", "leveret definitions import backup.json"),

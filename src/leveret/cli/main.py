@@ -15,46 +15,46 @@ from leveret.cli.parser import Command, Parser
 from leveret.core.errors import LeveretError
 
 OBJECTS = "objects"
-# Where each command is, in the order of the help text; objects.py has several, named by what they manage. Only the one
-# that is asked for is imported: most of the time of a short command is that of its imports.
-MODULES = {
-    "serve": "serve",
-    "top": "top.command",
-    "queues": "queues",
-    "publish": "publish",
-    "consume": "consume",
-    "peek": "peek",
-    "tail": "tail",
-    "redrive": "redrive",
-    "schedule": "schedule",
-    OBJECTS: OBJECTS,
-    "definitions": "definitions",
-    "cluster": "cluster",
-    "audit": "audit",
-    "pipeline": "pipeline",
-    "bench": "bench.command",
-    "doctor": "doctor.command",
-    "completion": "completion",
+# Where each command is, in the order of the help text. Only the one that is asked for is imported: that is most of the
+# time of a short command.
+COMMANDS = {
+    "serve": ("serve", "run a server"),
+    "top": ("top.command", "watch a server as it works"),
+    "queues": ("queues", "list and manage queues"),
+    "publish": ("publish", "send messages"),
+    "consume": ("consume", "take messages"),
+    "peek": ("peek", "look at messages without taking them"),
+    "tail": ("tail", "follow messages as they are published, without taking them"),
+    "redrive": ("redrive", "move messages to another queue, or dead letters to where they died"),
+    "schedule": ("schedule", "list and cancel messages that are due later"),
+    "users": (OBJECTS, "manage users"),
+    "keys": (OBJECTS, "manage access keys of users"),
+    "tokens": (OBJECTS, "manage tokens of the REST API"),
+    "vhosts": (OBJECTS, "manage virtual hosts"),
+    "permissions": (OBJECTS, "manage what users may do in virtual hosts"),
+    "topic-permissions": (OBJECTS, "manage which routing keys users may use"),
+    "policies": (OBJECTS, "manage settings of queues and exchanges by name"),
+    "streams": (OBJECTS, "manage streams"),
+    "groups": (OBJECTS, "manage consumer groups of streams"),
+    "reservations": (OBJECTS, "show and release messages of queues that Spark has reserved"),
+    "alerts": (OBJECTS, "show and silence alerts, manage rules and who is told"),
+    "journal": (OBJECTS, "manage the journal"),
+    "status": (OBJECTS, "show how much is in the broker"),
+    "definitions": ("definitions", "import and export everything that is defined"),
+    "cluster": ("cluster", "look at a cluster, let a node go, move shards"),
+    "audit": ("audit", "list and check the audit log"),
+    "pipeline": ("pipeline", "run jobs on the history of messages, with Spark"),
+    "bench": ("bench.command", "measure any server that speaks AMQP 0-9-1 or SQS"),
+    "doctor": ("doctor.command", "explain a data directory, without a server, or the cluster of a node"),
+    "completion": ("completion", "print a script that completes commands in a shell"),
 }
 
 
-def commands_in(module: str) -> tuple[Command, ...]:
-    """The commands of one module."""
-    found = import_module(f"leveret.cli.{module}")
-    several: tuple[Command, ...] = found.COMMANDS if module == OBJECTS else (found.COMMAND,)
-    return several
-
-
-def commands() -> tuple[Command, ...]:
-    """All commands."""
-    return tuple(command for module in MODULES.values() for command in commands_in(module))
-
-
-def commands_for(words: Sequence[str]) -> tuple[Command, ...]:
-    """The command that a line begins with, if it does; else all, for the help text or the complaint."""
-    first = words[0] if words else ""
-    found = commands_in(MODULES.get(first, OBJECTS)) if first and not first.startswith("-") else ()
-    return found if any(command.name == first for command in found) else commands()
+def command(name: str) -> Command:
+    """A command, imported now."""
+    module = import_module(f"leveret.cli.{COMMANDS[name][0]}")
+    found: Command = module.COMMANDS[name] if COMMANDS[name][0] == OBJECTS else module.COMMAND
+    return found
 
 
 DONE, FAILED = 0, 1
@@ -79,21 +79,19 @@ class PrintVersion(Action):
         parser.exit()
 
 
-def parser(known: Sequence[Command] | None = None) -> ArgumentParser:
-    """The parser of the command line: of all commands, or of those that were found to be enough."""
+def parser(words: Sequence[str]) -> ArgumentParser:
+    """The parser of a command line: it knows the names of all commands, and everything about the first of the words."""
     whole = Parser(prog="leveret", description="Leveret, a message broker.", epilog=AFTER_COMMANDS)
     whole.add_argument("--version", action=PrintVersion, help="print the version and end")
-    words = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in commands() if known is None else known:
-        one = words.add_parser(
-            command.name,
-            help=command.help,
-            description=command.help,
-            epilog=epilog(command),
-        )
-        for each in command.arguments:
-            each(one)
-        one.set_defaults(run=command.run)
+    names = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, (_, help) in COMMANDS.items():
+        one = names.add_parser(name, help=help, description=help)
+        if words and words[0] == name:
+            found = command(name)
+            one.epilog = epilog(found)
+            for each in found.arguments:
+                each(one)
+            one.set_defaults(run=found.run)
     return whole
 
 
@@ -106,7 +104,7 @@ def epilog(command: Command) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what the command line says; give the exit code."""
     words = sys.argv[1:] if argv is None else argv
-    given = parser(commands_for(words)).parse_args(words)
+    given = parser(words).parse_args(words)
     try:
         code: int = given.run(given)
         sys.stdout.flush()

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Literal, get_args, get_origin
 
 from leveret.cli import passwords, target
-from leveret.cli.actions import ACTIONS, EXAMPLES, NOUNS, Action
+from leveret.cli.actions import ACTIONS, EXAMPLES, Action
 from leveret.cli.output import ProgressLine, as_json, as_list, print_table
 from leveret.cli.parser import Command, Word, run_word, worded
 from leveret.core.errors import InvalidArgument, PreconditionFailed
@@ -175,14 +175,14 @@ def sentence(said: str) -> Show:
     return show
 
 
-def command(noun: str, help: str) -> Command:
+def command(noun: str) -> Command:
     """The actions on one kind of object."""
     words = tuple(
         word(verb, rows(row.columns) if row.columns else sentence(row.done))
         for verb, row in ACTIONS.items()
         if verb.startswith(f"{noun}.")
     )
-    return Command(noun, help, worded(words), run_word, EXAMPLES[noun])
+    return Command(worded(words), run_word, EXAMPLES[noun])
 
 
 def show_status(given: Namespace, facts: Any) -> int:
@@ -193,10 +193,8 @@ def show_status(given: Namespace, facts: Any) -> int:
 
 
 STATUS = Command(
-    "status",
-    OPERATIONS["status"].help,
     (partial(configure, "status"),),
     partial(run, "status", show_status),
     ("leveret status --json",),
 )
-COMMANDS = (*(command(noun, help) for noun, help in NOUNS.items()), STATUS)
+COMMANDS = {**{noun: command(noun) for noun in EXAMPLES}, "status": STATUS}

@@ -93,10 +93,8 @@ JSON_LINES = argument("--json", action="store_true", help="print an object in ea
 
 
 class Command(NamedTuple):
-    """A word after `leveret`; `run` gives the exit code, and what it raises is printed as one sentence."""
+    """What a word after `leveret` does; `run` gives the exit code, and what it raises is printed as one sentence."""
 
-    name: str
-    help: str
     arguments: tuple[Configure, ...]
     run: Callable[[Namespace], int]
     examples: tuple[str, ...] = ()

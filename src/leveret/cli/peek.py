@@ -28,8 +28,6 @@ ARGUMENTS = (
     JSON_LINES,
 )
 COMMAND = Command(
-    "peek",
-    "look at messages without taking them",
     ARGUMENTS,
     run,
     ("leveret peek orders --limit 3", "leveret peek orders --contains 'order' --json"),

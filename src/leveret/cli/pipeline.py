@@ -271,4 +271,4 @@ def as_text(outcome: Any) -> str:
     return "\n\n".join([*parts, *([outcome.text] if outcome.text else [])])
 
 
-COMMAND = Command("pipeline", "run jobs on the history of messages, with Spark", (configure,), run)
+COMMAND = Command((configure,), run)

@@ -164,8 +164,6 @@ def batches(bodies: Iterator[bytes], size: int) -> Iterator[list[bytes]]:
 
 
 COMMAND = Command(
-    "publish",
-    "send messages",
     (configure,),
     run,
     (

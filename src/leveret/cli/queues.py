@@ -149,8 +149,6 @@ WORDS = (
     Word("delete", "delete a queue", (*ONE, FORCE), done(delete)),
 )
 COMMAND = Command(
-    "queues",
-    "list and manage queues",
     worded(WORDS),
     run_word,
     (

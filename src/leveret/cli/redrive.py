@@ -69,8 +69,6 @@ ARGUMENTS = (
     JSON,
 )
 COMMAND = Command(
-    "redrive",
-    "move messages to another queue, or dead letters to where they died",
     ARGUMENTS,
     run,
     (

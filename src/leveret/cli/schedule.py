@@ -53,8 +53,6 @@ WORDS = (
     Word("cancel", "remove messages before they are due", CANCELLED, cancel),
 )
 COMMAND = Command(
-    "schedule",
-    "list and cancel messages that are due later",
     worded(WORDS),
     run_word,
     (

@@ -89,4 +89,4 @@ def run_node(options: ServerOptions) -> int:
     return serve_node(options)
 
 
-COMMAND = Command("serve", "run a server", (configure,), run)
+COMMAND = Command((configure,), run)

@@ -116,8 +116,6 @@ ARGUMENTS = (
     JSON_LINES,
 )
 COMMAND = Command(
-    "tail",
-    "follow messages as they are published, without taking them",
     ARGUMENTS,
     run,
     ("leveret tail --exchange amq.topic --key 'orders.#' --wait 1", "leveret tail orders --json --count 10 --wait 1"),

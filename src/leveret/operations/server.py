@@ -29,6 +29,7 @@ def status(context: OperationContext) -> dict[str, Any]:
         "vhosts": len(context.core.topology.vhosts),
         "users": len(context.access.users),
         **_totals(context),
+        **({} if context.alerts is None else {"firing_alerts": sum(context.alerts.firing_counts().values())}),
     }
 
 

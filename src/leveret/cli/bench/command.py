@@ -147,8 +147,6 @@ ARGUMENTS = (
     JSON,
 )
 COMMAND = Command(
-    "bench",
-    "measure any server that speaks AMQP 0-9-1 or SQS",
     ARGUMENTS,
     run,
     (

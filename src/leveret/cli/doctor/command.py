@@ -40,8 +40,6 @@ ARGUMENTS = (
     JSON,
 )
 COMMAND = Command(
-    "doctor",
-    "explain a data directory, without a server, or the cluster of a node",
     ARGUMENTS,
     run,
     ("leveret doctor", "leveret doctor --quick --json"),

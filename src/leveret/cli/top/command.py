@@ -214,8 +214,6 @@ ARGUMENTS = (
     argument("--json", action="store_true", help="print one look as JSON"),
 )
 COMMAND = Command(
-    "top",
-    "watch a server as it works",
     ARGUMENTS,
     run,
     ("leveret top --once --sort total", "leveret top --filter orders --once", "leveret top --json"),

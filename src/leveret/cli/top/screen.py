@@ -110,7 +110,7 @@ def at(node: dict[str, Any], nodes: Sequence[dict[str, Any]]) -> str:
 
 
 def alarms(facts: TopFacts) -> list[str]:
-    """Why publishers wait, and what of a cluster is not there."""
+    """Why publishers wait, what of a cluster is not there, and which alerts are firing."""
     found = []
     for node in facts.nodes:
         raised = [word for word, name in (("memory", "mem_alarm"), ("disk", "disk_free_alarm")) if node.get(name)]
@@ -120,7 +120,17 @@ def alarms(facts: TopFacts) -> list[str]:
             found.append(f"{node['name']} is DOWN")
     shards = [] if facts.cluster is None else facts.cluster["shards"]
     vacant = sum(row["state"] == "vacant" for row in shards)
-    return [*found, f"{vacant} shards WITHOUT AN OWNER"] if vacant else found
+    if vacant:
+        found.append(f"{vacant} shards WITHOUT AN OWNER")
+    queues: dict[str, list[str]] = {}
+    for row in facts.firing:
+        queues.setdefault(row["rule"], []).append(row["queue"])
+    return found + [f"{rule} FIRING: {queues_of(names)}" for rule, names in queues.items()]
+
+
+def queues_of(names: Sequence[str]) -> str:
+    """The queue that an alert is about, or how many."""
+    return names[0] if len(names) == 1 else f"{len(names)} queues"
 
 
 def table(facts: TopFacts, view: TopView, columns: int, rows: int) -> list[str]:
@@ -133,7 +143,9 @@ def table(facts: TopFacts, view: TopView, columns: int, rows: int) -> list[str]:
             shown.append(column)
     name_chars = columns - sum(column.width + 1 for column in shown[1:])
     lines = [row([marked(column, view) for column in shown], shown, name_chars)]
+    firing = {(each["vhost"], each["queue"]): each["rule"] for each in facts.firing}
     for queue in facts.queues[:rows]:
+        queue = queue | {"state": firing.get((queue["vhost"], queue["name"]), queue["state"])}
         lines.append(row([column.shown(value_of(queue, column.source)) for column in shown], shown, name_chars))
     return lines
 

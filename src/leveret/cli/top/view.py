@@ -131,6 +131,8 @@ class TopFacts:
     queues: list[dict[str, Any]]
     queue_count: int
     """Those that the filter lets through, on this page or not."""
+    firing: list[dict[str, Any]]
+    """Alerts that no silence covers."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -152,4 +154,5 @@ def look(broker: RemoteBroker, given: Namespace, view: TopView, rows: int) -> To
     page = ask(broker, f"{path}?{urlencode(query)}")
     nodes = ask(broker, "/nodes")
     cluster = ask(broker, "/cluster") if len(nodes) > 1 else None
-    return TopFacts(ask(broker, "/overview"), nodes, cluster, page["items"], page["filtered_count"])
+    firing = [row for row in ask(broker, "/alerts") if row["state"] == "firing" and not row["silence"]]
+    return TopFacts(ask(broker, "/overview"), nodes, cluster, page["items"], page["filtered_count"], firing)
