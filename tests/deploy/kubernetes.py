@@ -10,7 +10,7 @@ from typing import Any
 import kubernetes_validate
 
 import leveret
-from leveret.cli.main import commands
+from leveret.cli.main import COMMANDS
 from leveret.protocols.http.request import HttpPeer, Refusal, Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.http.server import Health
@@ -155,7 +155,7 @@ def nodes(found: dict[str, Manifest]) -> Iterator[str]:
         yield "statefulset.yaml: nodes are killed before they have drained"
     if f".{found['statefulset']['spec']['serviceName']}." not in environment(found)["LEVERET_ANNOUNCE"]:
         yield "statefulset.yaml: other nodes are told a name that no service gives"
-    known = {command.name for command in commands()}
+    known = set(COMMANDS)
     for probe in (container[f"{kind}Probe"] for kind in ("startup", "readiness", "liveness")):
         if "exec" in probe and (probe["exec"]["command"][0] != "leveret" or probe["exec"]["command"][1] not in known):
             yield f"statefulset.yaml: a probe runs {probe['exec']['command']}, which is no command"

@@ -42,7 +42,8 @@ def test_the_page_has_the_plan_of_its_command() -> None:
     assert table("capacity.md", "plan") == plan_rows()
     command = re.search(r"^    leveret (pipeline plan (?:.*\\\n)*.*)", PAGE.read_text(), re.MULTILINE)
     assert command
-    given = parser().parse_args(command[1].replace("\\\n", " ").split())
+    words = command[1].replace("\\\n", " ").split()
+    given = parser(words).parse_args(words)
     assert {name: getattr(given, name) for name in vars(LOAD)} == vars(LOAD)
 
 
