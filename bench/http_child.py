@@ -13,8 +13,8 @@ from leveret.clock import SystemClock
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.limits import HttpLimits
 from leveret.protocols.http.request import Request
-from leveret.protocols.http.response import JSON, Response, json_response
-from leveret.protocols.http.router import Answer, Endpoint, Router
+from leveret.protocols.http.response import JSON, Answer, Response, json_response
+from leveret.protocols.http.router import Endpoint, Router
 from leveret.protocols.http.server import HttpServer
 from leveret.protocols.net.admission import ConnectionBudget
 from leveret.protocols.net.listener import bind

@@ -17,8 +17,7 @@ from leveret.cluster.forwarding.dispatcher import ClusterRows
 from leveret.core.errors import NotFound, TooMany, Unreachable
 from leveret.protocols.http.cluster import UNANSWERED
 from leveret.protocols.http.request import HttpPeer, Request
-from leveret.protocols.http.response import Response, Streamed
-from leveret.protocols.http.router import Answer
+from leveret.protocols.http.response import Answer, Response, Streamed
 from leveret.protocols.management import listing, queues
 from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.metrics.broker import CLUSTER

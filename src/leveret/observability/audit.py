@@ -238,7 +238,6 @@ class Audit:
         return row
 
     def _keep(self, kind: Kind, *rows: Row) -> None:
-        """Show rows at once, and write them later."""
         trail = self._trails[kind]
         with self._mutex:
             for row in rows:
@@ -316,7 +315,6 @@ class Audit:
             _log(row)
 
     def flush(self) -> None:
-        """Write what waits."""
         with self._writing:
             for trail in self._trails.values():
                 with self._mutex:

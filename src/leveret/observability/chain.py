@@ -92,7 +92,6 @@ class Finding:
     broken: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Fit for JSON."""
         return asdict(self)
 
 

@@ -45,7 +45,6 @@ class Format(NamedTuple):
 
     @property
     def end(self) -> str:
-        """What stands at the end of everything."""
         return "# EOF\n" if self.open_metrics else ""
 
 

@@ -158,7 +158,6 @@ class TextFormatter(logging.Formatter):
     """Lines for people."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line of an event."""
         fields = fields_of(record, self).items()
         pairs = [f"{name}={_quoted(value)}" for name, value in fields if value is not None]
         # Escaped as a value would be, without the quotes: only our own words come here, or those of a library.
@@ -170,7 +169,6 @@ class JsonFormatter(logging.Formatter):
     """Lines for programs."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line of an event."""
         head: dict[str, Any] = {"time": _time(record), "level": record.levelname.lower(), "event": _event(record)}
         return json.dumps({**head, **fields_of(record, self), **head})  # first, and not to be replaced by a field
 

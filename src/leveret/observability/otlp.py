@@ -73,7 +73,6 @@ class OtlpSender:
             self._sending.release()
 
     def _post(self, body: bytes) -> int | None:
-        """Send a request; give the status, or None when there was no answer."""
         try:
             self._client = self._client or self._new_client()
             return self._client.ask("POST", self._url.path, self._headers, body, ANSWER_BYTES_MAX)[0]

@@ -75,7 +75,6 @@ class Spans:
             self._wake.set()
 
     def close(self) -> None:
-        """Send what is left, as far as that is quick."""
         self._closing = True
         self._wake.set()
         self._thread.join(CLOSE_S)
@@ -85,7 +84,6 @@ class Spans:
         self._waiting.clear()
 
     def _run(self) -> None:
-        """Send until there is nothing left and nothing to come."""
         while not self._closing or self._waiting:
             if len(self._waiting) < BATCH_MAX and not self._closing:
                 self._wake.wait(SEND_S)
@@ -95,7 +93,6 @@ class Spans:
             self._complain()
 
     def _send(self) -> bool:
-        """Send a batch; those that came first go first."""
         batch = [self._waiting.popleft() for _ in range(min(BATCH_MAX, len(self._waiting)))]
         try:
             done = self._sender.send(batch)

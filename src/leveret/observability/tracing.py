@@ -249,7 +249,6 @@ class BrokerTracer(Tracer):
         return {"exported": spans.exported, "dropped": spans.dropped + self.failures, "avoided": self.limited}
 
     def close(self) -> None:
-        """Send what is left."""
         self.spans.close()
 
 

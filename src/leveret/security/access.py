@@ -90,7 +90,6 @@ class Access:
         return self.import_user(User(name, password_hash, tag_set(tags)), replacing=False)
 
     def import_user(self, user: User, *, replacing: bool = True) -> User:
-        """Add or replace a user as given."""
         if user.name in self.users:
             if not replacing:
                 raise PreconditionFailed(f"the user '{user.name}' exists: change it, or delete it first")
@@ -128,7 +127,6 @@ class Access:
         self._shrunk(name)
 
     def _keep(self, user: User) -> User:
-        """Put a user in, in memory and in the journal."""
         self.users.put(user)
         self._core.define(Kind.USER, user.to_dict())
         self.generation += 1
@@ -168,7 +166,6 @@ class Access:
         return permission
 
     def clear_permission(self, user: str, vhost: str) -> None:
-        """Take a user out of a virtual host."""
         self._core.undefine(Kind.PERMISSION, self.permissions.drop(user, vhost).to_dict())
         self._shrunk(user)
 

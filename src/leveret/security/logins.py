@@ -214,7 +214,6 @@ class Failures:
         return count >= FREE_MAX and now_ms - at_ms < FORGOTTEN_MS
 
     def add(self, key: str, now_ms: int) -> int:
-        """Count one failure and say how many there were until now."""
         with self._mutex:
             earlier, at_ms = self._counts.pop(key, (0, now_ms))
             if now_ms - at_ms >= FORGOTTEN_MS:

@@ -145,7 +145,6 @@ class Permissions:
         self._topics[key] = permission
 
     def drop(self, user: str, vhost: str) -> Permission:
-        """Take a user out of a virtual host."""
         if (user, vhost) not in self._rows:
             raise NotFound(f"user '{user}' has no permissions in vhost '{vhost}': there is nothing to clear")
         return self._rows.pop((user, vhost))

@@ -245,12 +245,10 @@ class OAuth2:
         self._tokens = tokens
 
     def recall(self, given: Credentials, peer: str, now_ms: int) -> Identity | None:
-        """The identity of a token that was verified lately."""
         token = _token(given)
         return None if token is None else self._tokens.recall(token, now_ms)
 
     def authenticate(self, given: Credentials, peer: str, now_ms: int) -> AuthenticatedLogin:
-        """Verify a token; may wait for the keys of the issuer."""
         token = _token(given)
         if token is None:
             return AuthenticatedLogin(None, "the password is no web token")

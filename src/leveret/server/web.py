@@ -21,7 +21,8 @@ from leveret.protocols.http.limits import Budget, HttpLimits
 from leveret.protocols.http.origins import cross_origin, own_pages_only, parse_origins, refuse_pages
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import Request
-from leveret.protocols.http.router import Answer, Router
+from leveret.protocols.http.response import Answer, Answered
+from leveret.protocols.http.router import Router
 from leveret.protocols.http.server import Handler, Health, HttpServer, is_health_check
 from leveret.protocols.http.sessions import SessionFile, Sessions
 from leveret.protocols.management.context import AdminContext
@@ -105,7 +106,7 @@ class Web:
             admits=True,
         )
 
-    def _answer_surely(self, request: Request) -> Answer | Awaitable[Answer]:
+    def _answer_surely(self, request: Request) -> Answered:
         """Answer when nothing is stale; who looks after the server is answered anyway."""
         is_health = is_health_check(request)
         if not is_health:
@@ -118,7 +119,7 @@ class Web:
         answer = self._answer(request)
         return await answer if isinstance(answer, Awaitable) else answer
 
-    def _answer(self, request: Request) -> Answer | Awaitable[Answer]:
+    def _answer(self, request: Request) -> Answered:
         """Answer by the API that the path belongs to, or with the page."""
         if console.owns(request):
             return self._console(request)

@@ -13,8 +13,8 @@ from leveret.protocols.http.limits import Throttle
 from leveret.protocols.http.origins import cross_origin
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import HttpPeer, Refusal, Request
-from leveret.protocols.http.response import Response, json_response
-from leveret.protocols.http.server import Answer, Handler
+from leveret.protocols.http.response import Answer, Response, json_response
+from leveret.protocols.http.server import Handler
 from leveret.runtime.shared.limits import RateLimit
 from leveret.security import logins
 from leveret.security.access import Access

@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,7 @@ import pytest
 from leveret.protocols.http import server
 from leveret.protocols.http.limits import HttpLimits
 from leveret.protocols.http.request import Request
-from leveret.protocols.http.response import Response
-from leveret.protocols.http.server import Answer
+from leveret.protocols.http.response import Answered, Response
 from leveret.protocols.net.admission import ConnectionBudget
 from leveret.security.tls import Certificates, ServerTls
 from tests.protocols.http.world import Client, World
@@ -21,7 +19,7 @@ from tests.server.certificates import Authority
 LOGIN = "Authorization: yes"
 
 
-def guarded(request: Request) -> Answer | Awaitable[Answer]:
+def guarded(request: Request) -> Answered:
     """A handler that has open paths, and others for clients that authenticate."""
     if request.raw_path == b"/late":
         return late(request)

@@ -10,8 +10,7 @@ import pytest
 import leveret
 from leveret.protocols.http.idempotency import ANSWER_BYTES_MAX, KEY_HEADER, Idempotency
 from leveret.protocols.http.request import HttpPeer, Refusal, Request
-from leveret.protocols.http.response import Response, Streamed, json_response
-from leveret.protocols.http.router import Answer
+from leveret.protocols.http.response import Answer, Answered, Response, Streamed, json_response
 from leveret.runtime.shared.answers import CLAIM_MS, KEPT_MS, Answers
 from leveret.runtime.shared.keys import hashed
 from leveret.security.identity import Identity
@@ -20,11 +19,11 @@ from leveret.security.identity import Identity
 class Deed:
     """Something to do once: counts how often it was done."""
 
-    def __init__(self, answer: Callable[[int], Answer | Awaitable[Answer]]) -> None:
+    def __init__(self, answer: Callable[[int], Answered]) -> None:
         self.count = 0
         self._answer = answer
 
-    def __call__(self) -> Answer | Awaitable[Answer]:
+    def __call__(self) -> Answered:
         self.count += 1
         return self._answer(self.count)
 

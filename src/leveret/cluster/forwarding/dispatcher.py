@@ -30,8 +30,7 @@ from leveret.core.queue import Queue
 from leveret.operations.operation import Operation
 from leveret.protocols.http.cluster import PLAIN, InCluster, Parts, awaited, marked
 from leveret.protocols.http.request import HttpPeer, Refusal, Request
-from leveret.protocols.http.response import Response, Streamed, json_response
-from leveret.protocols.http.router import Answer
+from leveret.protocols.http.response import Answer, Answered, Response, Streamed, json_response
 
 if TYPE_CHECKING:
     from leveret.cluster.node import Node
@@ -57,7 +56,7 @@ class Task(NamedTuple):
     call: Any
     request: Request
     """The request that shards and nodes are asked."""
-    run: Callable[[], Answer | Awaitable[Answer]]
+    run: Callable[[], Answered]
     """Runs the operation on this node."""
     extra: InCluster = PLAIN
     vhost: str = ""
@@ -80,7 +79,7 @@ class OperationDispatcher:
         self._partial = partial
         self._rows = ClusterRows(node)
         self._auto_deleted = AutoDeleted(node, self._rows)
-        self._scopes: dict[str, Callable[[Task], Answer | Awaitable[Answer]]] = {
+        self._scopes: dict[str, Callable[[Task], Answered]] = {
             "shard": self._in_shard,
             "shards": self._in_shards,
             "catalog": self._on_catalog,
@@ -88,12 +87,12 @@ class OperationDispatcher:
             "nodes": self._on_nodes,
         }
 
-    def run(self, task: Task) -> Answer | Awaitable[Answer]:
+    def run(self, task: Task) -> Answered:
         return self._scopes[task.operation.scope](task)
 
     # Scopes
 
-    def _in_shard(self, task: Task) -> Answer | Awaitable[Answer]:
+    def _in_shard(self, task: Task) -> Answered:
         if task.shard_id is None:
             return task.run()
         resend, extra = task.resend or task.operation.idempotent, task.extra
@@ -102,9 +101,7 @@ class OperationDispatcher:
         change = None if extra.after is None else extra.after(task.call)
         return self._complete(task, self.ask(task.shard_id, task.request, resend), change)
 
-    async def _complete(
-        self, task: Task, answer: Answer | Awaitable[Answer], change: Callable[[Any], Any] | None
-    ) -> Answer:
+    async def _complete(self, task: Task, answer: Answered, change: Callable[[Any], Any] | None) -> Answer:
         """Let the catalog follow what a shard has done, then complete the answer; a refusal stays as it is."""
         made: Answer = await awaited(answer)
         if made.status >= REFUSED:
@@ -113,7 +110,7 @@ class OperationDispatcher:
             await self.node.decide(change)
         return made if task.extra.finish is None else await task.extra.finish(task.call, made)
 
-    def _on_catalog(self, task: Task) -> Answer | Awaitable[Answer]:
+    def _on_catalog(self, task: Task) -> Answered:
         waiting = None if task.queue is None else self._auto_deleted.wait(task.vhost, task.queue)
         if waiting is None and task.extra.finish is None:
             return task.run()
@@ -140,7 +137,7 @@ class OperationDispatcher:
         refusal = next((each for each in parts.answers.values() if each.status >= REFUSED), None)
         return refusal or marked(await awaited(merge(task.call, parts)), parts.missing)
 
-    def _on_node(self, task: Task) -> Answer | Awaitable[Answer]:
+    def _on_node(self, task: Task) -> Answered:
         if task.node is None or task.node == self.name:
             return task.run()
         return self._on_other_node(task, task.node)
@@ -193,7 +190,7 @@ class OperationDispatcher:
         """The node that owns a shard; None if no node does now."""
         return self.node.owner_of(shard_id)
 
-    def ask(self, shard_id: str, request: Request, resend: bool = False) -> Answer | Awaitable[Answer]:
+    def ask(self, shard_id: str, request: Request, resend: bool = False) -> Answered:
         """The answer of a shard; `resend`: the request may be sent twice."""
         return self.node.forwarder.ask(shard_id, self._edge, request, resend)
 

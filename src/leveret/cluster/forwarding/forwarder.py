@@ -18,7 +18,7 @@ from leveret.cluster.forwarding.handler import Api, ForwardedHandler
 from leveret.cluster.forwarding.request import ForwardedRequest, NotDone, PendingForward, request_of
 from leveret.core.errors import BrokerClosed, InvalidArgument, JournalFailed, LeveretError, TooMany, Unreachable
 from leveret.protocols.http.request import Refusal, Request
-from leveret.protocols.http.response import Response, Streamed
+from leveret.protocols.http.response import Answer, Answered
 
 if TYPE_CHECKING:
     from leveret.cluster.node import Node
@@ -32,8 +32,6 @@ BODIES_BYTES_MAX = 256 << 20  # of all of them
 SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 REFUSED = 400
 RETRY_AFTER = (("Retry-After", "1"),)
-
-Answer = Response | Streamed
 
 
 class Forwarder:
@@ -49,7 +47,7 @@ class Forwarder:
 
     # Asking
 
-    def ask(self, shard_id: str, edge: str, request: Request, again: bool = False) -> Answer | Awaitable[Answer]:
+    def ask(self, shard_id: str, edge: str, request: Request, again: bool = False) -> Answered:
         """The answer of a shard; `again`: the request may be sent twice, whatever its method."""
         shard = self._node.shards.get(shard_id)
         if shard is not None and shard.is_proven():

@@ -11,7 +11,7 @@ from leveret.cluster.forwarding.request import PIECE_BYTES, answer_head
 from leveret.core.errors import LeveretError
 from leveret.observability.logs import AROUND, Log
 from leveret.protocols.http.request import Refusal, Request
-from leveret.protocols.http.response import Response, Streamed
+from leveret.protocols.http.response import Answer, Response, Streamed
 from leveret.protocols.http.server import Handler, Refuse
 from leveret.runtime.durability import PendingAnswer
 from leveret.runtime.runtime import Runtime
@@ -61,7 +61,6 @@ def no_apis(shard_id: str, runtime: Runtime) -> Apis:
 
 
 LOG = Log("node")
-Answer = Response | Streamed
 
 
 class ForwardedHandler:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from leveret.cluster.forwarding.handler import Api
 from leveret.operations.registry import OPERATIONS
 from leveret.protocols.amqp.description import Description
 from leveret.protocols.http.request import Request
+from leveret.protocols.http.response import Answered
 from leveret.protocols.management.context import Departed
 from leveret.protocols.management.handler import inside
 from leveret.protocols.management.rates import HISTORY, NodeRates, Rates
@@ -20,7 +21,6 @@ from leveret.protocols.management.refusals import Missing, refused
 if TYPE_CHECKING:
     from leveret.cluster.node import Node
     from leveret.protocols.http.async_broker import AsyncBroker
-    from leveret.protocols.http.router import Answer
     from leveret.protocols.management.call import ManagementCall
     from leveret.protocols.management.context import AdminContext, ClusterOperations
     from leveret.protocols.management.routes import Route
@@ -51,7 +51,7 @@ class ManagedShard:
         return replace(own, cluster=None, shards=None, nodes=None)
 
     @cached_property
-    def _answer(self) -> Callable[[Request], Answer | Awaitable[Answer]]:
+    def _answer(self) -> Callable[[Request], Answered]:
         return inside(self.context)
 
     @property
@@ -116,7 +116,7 @@ class NodeManagement:
         node.edges[EDGE] = Api(inside(self._context), refused)
         return self._context
 
-    def dispatch(self, route: Route, call: ManagementCall) -> Answer | Awaitable[Answer]:
+    def dispatch(self, route: Route, call: ManagementCall) -> Answered:
         """Run an endpoint where the scope of its operation says."""
         run = partial(route.ask, call)
         operation, request, named = OPERATIONS[route.operation], call.request, call.request.parameters

@@ -20,11 +20,10 @@ from leveret.operations.perform import Run, call, error_class, refusal
 from leveret.operations.registry import OPERATIONS
 from leveret.protocols.http.cluster import PLAIN, InCluster, Parts, awaited
 from leveret.protocols.http.request import HttpPeer, Request
-from leveret.protocols.http.response import Response, json_response
+from leveret.protocols.http.response import Answer, Response, json_response
 
 if TYPE_CHECKING:
     from leveret.cluster.node import Node
-    from leveret.protocols.http.router import Answer
 
 EDGE = "verbs"
 PLACE = ("vhost", "stream", "queue", "name")

@@ -18,7 +18,7 @@ from leveret.cluster.rpc.link import PeerLink
 from leveret.cluster.rpc.wire import packed, unpacked
 from leveret.core.errors import InvalidArgument, LeveretError, Unreachable
 from leveret.protocols.http.request import HttpPeer, Refusal, Request
-from leveret.protocols.http.response import Response, Streamed
+from leveret.protocols.http.response import Answer, Response, Streamed
 from leveret.runtime.durability import PendingAnswer
 from leveret.security.identity import Identity
 
@@ -27,7 +27,6 @@ PIECE_BYTES = 256 << 10  # of a body: what others say comes in between
 SECRET_HEADERS = frozenset((b"authorization", b"cookie", b"x-amz-security-token"))
 NOTHING = Response(500)  # in the place of an answer that has not come
 UNREAD_BYTES_HIGH = 1 << 20  # of a stream that the client does not read, before the other node is told to pause
-Answer = Response | Streamed
 Find = Callable[[Exception | None], Coroutine[Any, Any, Answer]]
 
 

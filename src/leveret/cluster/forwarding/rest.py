@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,9 +10,10 @@ from leveret.cluster.forwarding.dispatcher import OperationDispatcher, Task
 from leveret.cluster.forwarding.handler import Api
 from leveret.protocols.http.idempotency import KEY_HEADER
 from leveret.protocols.http.problem import problem
+from leveret.protocols.http.response import Answered
 from leveret.protocols.http.router import Router
 from leveret.protocols.rest.api import RestApi
-from leveret.protocols.rest.operation import Answer, RestCall, RestOperation
+from leveret.protocols.rest.operation import RestCall, RestOperation
 from leveret.protocols.rest.sinks import sink_of
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class NodeApi(RestApi):
         self._dispatcher = OperationDispatcher(node, EDGE)
         node.edges[EDGE] = Api(Router(RestApi(async_broker, access, audit, None, None).routes()), problem)
 
-    def do(self, operation: RestOperation, call: RestCall) -> Answer | Awaitable[Answer]:
+    def do(self, operation: RestOperation, call: RestCall) -> Answered:
         registered, call.cluster, request = operation.registered, self._dispatcher, call.request
         queue, shard_id = request.parameters.get("queue") or request.parameters.get("stream"), None
         if registered.scope == "shard":  # which reads the body

@@ -51,7 +51,6 @@ class Book:
     # Rules
 
     def rules(self) -> list[AlertRuleSettings]:
-        """Every rule, by name."""
         return [rule for _, rule in sorted({**DEFAULTS, **self._rules}.items())]
 
     def rule(self, name: str) -> AlertRuleSettings:
@@ -63,7 +62,6 @@ class Book:
         return [rule for _, rule in sorted(self._rules.items())]
 
     def put_rule(self, row: Row) -> AlertRuleSettings:
-        """Add or replace a rule."""
         rule = AlertRuleSettings.from_dict(row)
         known = rule.name in DEFAULTS or rule.name in self._rules
         _check_room("rules", known, len({**DEFAULTS, **self._rules}), RULES_MAX)
@@ -82,7 +80,6 @@ class Book:
         return [receiver for _, receiver in sorted(self._receivers.items())]
 
     def receiver(self, name: str) -> Receiver:
-        """The receiver of that name."""
         return _found("receiver", name, self._receivers)
 
     def put_receiver(self, row: Row) -> Receiver:
@@ -104,11 +101,9 @@ class Book:
         return sorted(self._silences.values(), key=lambda each: (each.until_ms, each.name))
 
     def silence(self, name: str) -> Silence:
-        """The silence of that name."""
         return _found("silence", name, self._silences)
 
     def put_silence(self, silence: Silence) -> Silence:
-        """Begin a silence."""
         _check_room("silences", silence.name in self._silences, len(self._silences), SILENCES_MAX)
         return self._keep(Kind.ALERT_SILENCE, self._silences, silence)
 

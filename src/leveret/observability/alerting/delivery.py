@@ -69,7 +69,6 @@ class Delivery:
         self.problems.pop(name, None)
 
     async def stop(self) -> None:
-        """Wait for no delivery any more."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

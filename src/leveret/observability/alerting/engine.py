@@ -46,7 +46,6 @@ class Alert:
         return alert
 
     def to_dict(self) -> dict[str, Any]:
-        """All that is to be said about it, fit for JSON."""
         name, vhost, queue = self.key
         return {
             "rule": name,

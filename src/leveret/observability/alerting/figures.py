@@ -95,7 +95,6 @@ class Activity:
         self.idle_since_ms: int | None = None
 
     def look(self, queue: Queue, counts: Counts, now_ms: int) -> None:
-        """See what was counted since the last look."""
         before, self._counts = self._counts, counts
         # Until something goes wrong for the first time, it does not matter how much went well.
         if counts[:2] != before[:2] or self._windows is not None:

@@ -74,7 +74,6 @@ class Receiver:
         return cls(**common, **own)
 
     def to_dict(self) -> dict[str, Any]:
-        """The definition with its secrets, fit for JSON."""
         fields = OF_EMAIL if self.kind == EMAIL else OF_URL
         return {name: _plain(value) for name, value in asdict(self).items() if name in fields}
 
@@ -120,7 +119,6 @@ def with_secrets_of(row: Row, known: Receiver | None) -> dict[str, Any]:
 
 
 def _url_fields(what: str, row: Row, plain_remote: bool) -> dict[str, Any]:
-    """Those of a webhook or a chat."""
     url = text(what, row, "url", chars_max=URL_CHARS_MAX, needed=True)
     endpoint = endpoint_of(url)
     check_plain(endpoint.host, endpoint.tls, plain_remote)

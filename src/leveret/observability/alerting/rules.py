@@ -40,7 +40,6 @@ class AlertRuleSettings:
 
     @classmethod
     def from_dict(cls, row: Row) -> "AlertRuleSettings":
-        """A rule as a user wrote it; refuses what makes no sense."""
         check_known("a rule", row, FIELDS)
         name = named("a rule", row)
         what = f"rule '{name}'"
@@ -61,7 +60,6 @@ class AlertRuleSettings:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The definition, fit for JSON."""
         return asdict(self)
 
     @property

@@ -137,7 +137,6 @@ class Alerting:
         return rows
 
     def receivers(self) -> list[Row]:
-        """Every receiver, and whether it could be told."""
         waiting = self._delivery.line_lengths()
         return [
             {**each.shown(), "problem": self._delivery.problems.get(each.name), "waiting": waiting.get(each.name, 0)}
@@ -152,7 +151,6 @@ class Alerting:
     # What lasts is noted by who has changed it: what changes a definition may be run more than once
 
     def silenced(self, silence: Silence) -> None:
-        """Note that a silence has begun."""
         self.history.note([_silence_row(SILENCED, silence, silence.since_ms)])
 
     def unsilenced(self, silence: Silence, by: str) -> None:
@@ -203,7 +201,6 @@ def test_notification(receiver: Receiver, now_ms: int) -> Notification:
 
 
 def _event_row(event: AlertEvent) -> Row:
-    """An event as the history has it."""
     alert: Alert = event.alert
     row = alert.to_dict()
     wanted = ("rule", "vhost", "queue", "severity", "figure", "unit", "limit", "value", "worst", "since_ms")

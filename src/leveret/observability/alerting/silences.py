@@ -44,18 +44,14 @@ class Silence:
 
     @classmethod
     def from_dict(cls, stored: Row) -> "Silence":
-        """The reverse of to_dict."""
         return cls(**stored)
 
     def to_dict(self) -> dict[str, Any]:
-        """The definition, fit for JSON."""
         return asdict(self)
 
     def is_in(self, vhost: str) -> bool:
-        """Whether it is about a virtual host."""
         return glob_matches(self.vhost, vhost)
 
     def covers(self, key: Key) -> bool:
-        """Whether an alert is one of those that it is about."""
         patterns = (self.rule, self.vhost, self.queue)
         return all(pattern == ALL or glob_matches(pattern, name) for name, pattern in zip(key, patterns, strict=True))

@@ -170,7 +170,6 @@ class Channel(ChannelTraffic):
         return found
 
     def declared(self, method: methods.QueueDeclare, queue: Queue) -> None:
-        """Say what is in a queue that was declared, and remember its name."""
         self.last_queue = queue.name
         answer = methods.QueueDeclareOk(queue.name, queue.depth, len(queue.consumers or ()))
         self.answer(method.nowait, answer, durable=queue.durable and not method.passive)
@@ -348,7 +347,6 @@ class Channel(ChannelTraffic):
         return tag in self.subscribers or (self.reply_consumer is not None and self.reply_consumer.tag == tag)
 
     def add_consumer(self, subscriber: Subscriber, source: Queue) -> None:
-        """Start to push."""
         dispatch.subscribe(source, subscriber)
         self.subscribers[subscriber.tag] = subscriber
 
@@ -363,7 +361,6 @@ class Channel(ChannelTraffic):
             subscriber.close()
 
     def forget_replies(self) -> None:
-        """Wait for no more direct replies."""
         if self.reply_consumer is not None:
             self.hub.replies.drop(self.reply_consumer)
             self.reply_consumer = None
@@ -412,7 +409,6 @@ class Channel(ChannelTraffic):
                 steps.callback(self.remove_consumer, tag)
 
     def forget(self) -> None:
-        """The number of the channel is free again."""
         if self.connection.channels.pop(self.number, None) is not None:
             self.hub.traffic.keep(self)
 

@@ -234,11 +234,9 @@ class AmqpConnection(FrameSession):
         return Channel(self, number)
 
     def dispatch(self) -> None:
-        """Push to consumers what was published and released until now."""
         self.hub.runtime.dispatch()
 
     def on_output_full(self) -> None:
-        """The server reads on from the client when that has read."""
         self.hold(Hold.OUTPUT)
 
     def on_publish_in_alarm(self) -> None:
@@ -282,16 +280,13 @@ class AmqpConnection(FrameSession):
 
     @property
     def wants_input(self) -> bool:
-        """Whether the transport should go on reading."""
         return not self.waiting
 
     def writable(self, writable: bool) -> None:
-        """Whether the socket takes more."""
         self.outlet.paused = not writable
         self.outlet.note()
 
     def set_alarm(self, reason: str | None) -> None:
-        """Look at no publish, or at all that waited."""
         self.alarmed = reason is not None
         if Hold.ALARM in self._holds and not self.alarmed:
             self._tell_blocked(False)
@@ -317,7 +312,6 @@ class AmqpConnection(FrameSession):
             control.logged_in(self, login)
 
     def renewed(self, login: AuthenticatedLogin) -> None:
-        """Go on with what was decided about a new token; called by the hub, under the lock of the runtime."""
         if not self.finished:
             self.let_go(Hold.LOGIN)
             control.renewed(self, login)
@@ -404,7 +398,6 @@ class AmqpConnection(FrameSession):
 
     @property
     def blocked(self) -> bool:
-        """Whether it is not read because memory or disk is short."""
         return Hold.ALARM in self._holds
 
     @property
@@ -437,7 +430,6 @@ class AmqpConnection(FrameSession):
             self._close(methods.ConnectionClose(refused.code, refused.text, class_id, method_id))
 
     def ask_close(self, code: int, text: str) -> None:
-        """End the connection because the server wants to."""
         if self.state in HANDSHAKE:
             self.finish()
         elif self.state is ConnectionState.RUNNING:
@@ -453,7 +445,6 @@ class AmqpConnection(FrameSession):
         self.since_ms = self.hub.core.now_ms
 
     def finish(self) -> None:
-        """Nothing more will be said."""
         self.state = ConnectionState.CLOSED
         self.finished = True
         if self.attempt is not None:
@@ -463,7 +454,6 @@ class AmqpConnection(FrameSession):
         self.release()
 
     def lost(self) -> None:
-        """The socket is gone; forget the connection."""
         try:
             self.finish()
         finally:

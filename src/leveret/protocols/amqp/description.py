@@ -55,7 +55,6 @@ class Description:
         self._node = node
 
     def connections(self) -> list[DescribedEntry]:
-        """Every connection that is open, the oldest first."""
         return [
             DescribedEntry(each.name, each.user_name, each.vhost, "", partial(self._connection, each))
             for each in self._open()
@@ -104,7 +103,6 @@ class Description:
         return self._hub.traffic.of(self._hub.connections)
 
     def close(self, name: str, reason: str) -> bool:
-        """Ask a client to go; False when there is no such connection."""
         for connection in self._open():
             if connection.name == name:
                 connection.ask_close(Reply.CONNECTION_FORCED, f"CONNECTION_FORCED - {reason}")

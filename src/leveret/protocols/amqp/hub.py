@@ -151,17 +151,14 @@ class Hub:
     # One turn
 
     def receive(self, connection: AmqpConnection, data: bytes | bytearray | memoryview) -> None:
-        """Take what came from a socket."""
         self.run(connection, lambda: connection.receive(data))
 
     def run(self, connection: AmqpConnection, action: Callable[[], None]) -> None:
-        """Let a connection do something, and see to what it leaves behind."""
         with self.locked():
             self._try(connection, action)
             self.end_turn(connection)
 
     def end_turn(self, connection: AmqpConnection) -> None:
-        """See to what a connection leaves behind, before the lock is let go."""
         self._confirm_later(connection)
         if self.is_behind and not connection.finished:
             connection.hold(Hold.DISK)
@@ -268,7 +265,6 @@ class Hub:
             self.run(connection, connection.drain)
 
     def resumed(self, connection: AmqpConnection) -> None:
-        """A connection can be read again."""
         self._resumed.append(connection)
 
     def flush(self) -> None:
@@ -305,11 +301,9 @@ class Hub:
     # Slow things
 
     def login(self, connection: AmqpConnection, credentials: Credentials) -> None:
-        """Decide a login by password or token."""
         self._authenticate(connection, credentials, connection.logged_in)
 
     def renew(self, connection: AmqpConnection, token: bytes) -> None:
-        """Decide about another token for a connection."""
         self._authenticate(connection, Credentials(None, token), connection.renewed)
 
     def _authenticate(
@@ -366,7 +360,6 @@ class Hub:
         self.in_thread(partial(tried, job), lambda result: self.finish(connection, lambda: done(result)))
 
     def finish(self, connection: AmqpConnection, action: Callable[[], None]) -> None:
-        """Go on with a connection after something slow."""
         self.run(connection, action)
         self.resume()
 
@@ -423,7 +416,6 @@ class Hub:
         self.resume()
 
     def lost(self, connection: AmqpConnection) -> None:
-        """A socket is gone."""
         self.run(connection, connection.lost)
 
 

@@ -66,5 +66,4 @@ class Quotas:
             )
 
     def _running(self) -> list[AmqpConnection]:
-        """The connections that are open."""
         return [each for each in self._hub.connections if each.started and not each.finished]

@@ -115,7 +115,6 @@ class Publish:
         check_sizes(self._queues, len(self.content) - self._header_len)
 
     def store(self) -> bytes:
-        """Store the body; give the pointer to it. Not under the lock."""
         # Not a slice: copying it would hold the lock of Python for as long, and with it the loop.
         return self._store.put(memoryview(self.content)[self._header_len :], self._now_ms)
 
@@ -171,7 +170,6 @@ class Publish:
         return True
 
     def _return(self) -> None:
-        """Give it back to the publisher: no queue took it."""
         method = BasicReturn(Reply.NO_ROUTE, Reply.NO_ROUTE.name, self.exchange, self.routing_key)
         self._channel.say_content(method, *self._wire())
         self._channel.returned += 1

@@ -107,7 +107,6 @@ class AmqpSocket(asyncio.BufferedProtocol):
             self._part(self._parting)
 
     def eof_received(self) -> bool:
-        """The client says nothing more, so the connection ends."""
         return False
 
     def pause_writing(self) -> None:
@@ -134,7 +133,6 @@ class AmqpSocket(asyncio.BufferedProtocol):
     # From the server
 
     def flush(self) -> None:
-        """Write what the connection has to say, and do what it wants done with its socket."""
         connection, transport = self._connection, self._transport
         if connection is None or transport is None or transport.is_closing() or self._linger is not None:
             return
@@ -265,18 +263,15 @@ class AmqpServer:
             accepted.give_up()
 
     def leave(self, closed: AmqpSocket) -> None:
-        """A socket is gone."""
         closed.slot.leave()
         if self.sockets.pop(closed, None) is not None and not self.sockets:
             self._idle.set()
 
     def _close(self, accepted: AmqpSocket) -> None:
-        """Close a socket at once, also one that is not open yet."""
         self.sockets[accepted].cancel()
         accepted.abort()
 
     def stop_listening(self) -> None:
-        """Accept no more."""
         for listener in self._listeners:
             listener.close()
 
@@ -304,7 +299,6 @@ class AmqpServer:
             await asyncio.wait_for(self._idle.wait(), timeout_s)
 
     async def end(self) -> None:
-        """Do nothing more; no client is connected."""
         await asyncio.gather(*map(asyncio.wrap_future, list(self._jobs)), return_exceptions=True)
         self._threads.shutdown()
         self._sweep.cancel()

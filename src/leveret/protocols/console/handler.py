@@ -19,8 +19,8 @@ from leveret.protocols.http.fields import RecordField, Text, json_body
 from leveret.protocols.http.origins import is_of_this_site
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import Refusal, Request
-from leveret.protocols.http.response import Response, json_response, page_headers
-from leveret.protocols.http.router import Answer, Router, Routes
+from leveret.protocols.http.response import Answer, Answered, Response, json_response, page_headers
+from leveret.protocols.http.router import Router, Routes
 from leveret.protocols.http.sessions import BrowserSession, cookie, cookie_line, cookie_name
 from leveret.security.access import Access
 from leveret.security.authorisation import OPERATOR, holds
@@ -104,7 +104,7 @@ class ConsoleLogin:
             return json_response({"user": None, **offered}, 200, NO_STORE)
         return self._begin(request, who, 200, certified=True)
 
-    def log_in(self, request: Request) -> Answer | Awaitable[Answer]:
+    def log_in(self, request: Request) -> Answered:
         """Check a password and begin a session; wrong ones are answered late."""
         if len(request.body) > BODY_BYTES_MAX:
             raise Refusal(413, f"a login has at most {BODY_BYTES_MAX} bytes: send a name and a password")
@@ -297,7 +297,7 @@ class Console:
         self._assets = read_assets()
         self._router = Router(login.routes())
 
-    def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
+    def __call__(self, request: Request) -> Answered:
         if request.raw_path in OUTSIDE:
             return Response(303, headers=(("Location", HOME),))
         asset = find(self._assets, request)

@@ -64,7 +64,6 @@ class AsyncBroker:
             poll.end()
 
     def queue(self, name: str, vhost: str = VHOST) -> RuntimeQueue:
-        """The queue of that name; QueueNotFound when there is none."""
         # Without the lock: it is one look into a dictionary, and the verbs look again whether the queue is still there.
         found = self.runtime.core.topology.vhost(vhost).queues.get(name)
         if found is None:
@@ -199,7 +198,6 @@ class Poll:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self, wait_s: float) -> asyncio.Future[Any]:
-        """Look once more, and wait when there is nothing."""
         taken = self._queue.take(*self._asked, waiter=self)
         if taken:
             self._future.set_result(self._answer(taken))
@@ -229,7 +227,6 @@ class Poll:
         self.finish([])
 
     def finish(self, taken: list[Message]) -> None:
-        """Answer."""
         if self._future.done():
             return
         try:

@@ -17,7 +17,8 @@ from leveret.observability.audit import Audit
 from leveret.observability.logs import Log
 from leveret.protocols.http.origins import is_of_this_site
 from leveret.protocols.http.request import Refusal, Request
-from leveret.protocols.http.server import Answer, Handler
+from leveret.protocols.http.response import Answer, Answered
+from leveret.protocols.http.server import Handler
 from leveret.protocols.http.sessions import TOKEN_HEADER, SessionFile, Sessions
 from leveret.security.access import Access
 from leveret.security.authentication import AuthenticatedLogin, Authentication, Credentials
@@ -63,7 +64,7 @@ class Auth:
     def wrap(self, handler: Handler, open_paths: frozenset[bytes] = frozenset()) -> Handler:
         """A handler whose requests have an `identity`; the open paths (page, documents, health) need none."""
 
-        def identified(request: Request) -> Answer | Awaitable[Answer]:
+        def identified(request: Request) -> Answered:
             if request.raw_path in open_paths:
                 return handler(request)
             who = self.identify(request)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from leveret.core.broker import Broker
 from leveret.protocols.http.request import Request
-from leveret.protocols.http.router import Answer
+from leveret.protocols.http.response import Answer, Answered
 
 T = TypeVar("T")
 UNANSWERED = "X-Leveret-Unanswered"
@@ -38,7 +38,7 @@ class Parts(NamedTuple):
 class InCluster(NamedTuple):
     """What an endpoint adds; each function takes the call of its protocol."""
 
-    merge: Callable[[Any, Parts], Answer | Awaitable[Answer]] | None = None
+    merge: Callable[[Any, Parts], Answered] | None = None
     scatter: Callable[[Any], Mapping[str, Request]] | None = None
     after: Callable[[Any], Callable[[Broker], Any]] | None = None
     finish: Callable[[Any, Answer], Awaitable[Answer]] | None = None
@@ -72,7 +72,7 @@ class Cluster(Protocol):
     def owner_of(self, shard_id: str) -> str | None:
         """The node that owns a shard; None if no node does now."""
 
-    def ask(self, shard_id: str, request: Request, resend: bool = False) -> Answer | Awaitable[Answer]:
+    def ask(self, shard_id: str, request: Request, resend: bool = False) -> Answered:
         """The answer of a shard; `resend`: the request may be sent twice."""
 
     async def ask_shards(self, requests: Mapping[str, Request], resend: bool = True) -> Parts:

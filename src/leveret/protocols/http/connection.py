@@ -21,7 +21,7 @@ from leveret.protocols.http.limits import MemoryShare
 from leveret.protocols.http.problem import internal
 from leveret.protocols.http.reader import ReaderPhase, RequestReader
 from leveret.protocols.http.request import HttpPeer, Refusal, Request
-from leveret.protocols.http.response import NO_BODY, Admitted, Headers, Output, Response, Streamed, field_lines
+from leveret.protocols.http.response import NO_BODY, Admitted, Answer, Headers, Output, Response, Streamed, field_lines
 from leveret.protocols.net.admission import Slot
 from leveret.runtime.durability import PendingAnswer
 from leveret.security.tls import ServerTls
@@ -40,7 +40,6 @@ STREAMED = object()  # what work on a stream gives
 
 LOG = Log("http")
 NO_MEMORY = LOG.limited("request refused", reason="requests take more than http_memory_bytes")
-Answer = Response | Streamed
 
 
 class HttpConnection(asyncio.Protocol):

@@ -293,7 +293,6 @@ class RecordField(JsonField):
         return found
 
     def parse_all(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """The fields of a query."""
         if not query.keys() <= self.fields.keys():
             raise self._unknown(query)
         found = {key: self.fields[key].parse(key, text) for key, text in query.items()}
@@ -313,7 +312,6 @@ class RecordField(JsonField):
                 raise InvalidArgument(f"{name} is given without {other}: give both {name} and {other}")
 
     def _unknown(self, given: Mapping[str, Any]) -> InvalidArgument:
-        """The refusal of a field that does not exist."""
         name = min(given.keys() - self.fields.keys())
         near = get_close_matches(name, self.fields, n=1)
         advice = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(self.fields)}"

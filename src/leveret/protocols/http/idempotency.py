@@ -11,8 +11,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 
 from leveret.protocols.http.request import Refusal, Request
-from leveret.protocols.http.response import Response
-from leveret.protocols.http.router import Answer
+from leveret.protocols.http.response import Answer, Answered, Response
 from leveret.runtime.outgoing import NAME_CHARS_MAX
 from leveret.runtime.shared.answers import Answers
 from leveret.runtime.shared.keys import hashed
@@ -26,7 +25,7 @@ _FLYING, _ANSWERED = b"?", b"="
 _DIGEST_BYTES = 32
 _TOKEN_BYTES = 16
 
-Perform = Callable[[], Answer | Awaitable[Answer]]
+Perform = Callable[[], Answered]
 
 
 class Idempotency:

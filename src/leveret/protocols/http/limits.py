@@ -9,19 +9,19 @@ connection is closed whose client has not read for longest.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from leveret.clock import Clock
 from leveret.protocols.http.request import Refusal, Request
-from leveret.protocols.http.response import Admitted
+from leveret.protocols.http.response import Admitted, Answered
 from leveret.runtime.shared.limits import RateLimit
 from leveret.security.peers import origin
 
 if TYPE_CHECKING:
-    from leveret.protocols.http.server import Answer, Handler
+    from leveret.protocols.http.server import Handler
 
 REQUEST_BYTES_MAX = 256 << 20
 UNREAD_BYTES_MAX = 256 << 20
@@ -152,7 +152,7 @@ class Throttle:
     def wrap(self, handler: Handler) -> Handler:
         """A handler for requests that are not too many; the last to say whether the body of one is wanted."""
 
-        def limited(request: Request) -> Answer | Awaitable[Answer]:
+        def limited(request: Request) -> Answered:
             if not request.is_counted:
                 self.admit(request.peer.host, None if request.identity is None else request.identity.principal)
             if request.is_body_pending:

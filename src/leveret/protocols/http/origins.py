@@ -16,8 +16,8 @@ from ipaddress import ip_address
 
 from leveret.core.errors import LeveretError
 from leveret.protocols.http.request import Refusal, Request
-from leveret.protocols.http.response import Headers, Response
-from leveret.protocols.http.server import Answer, Handler, Refuse
+from leveret.protocols.http.response import Answer, Answered, Headers, Response
+from leveret.protocols.http.server import Handler, Refuse
 from leveret.protocols.net.addresses import ANY, NAME
 
 LOCALHOST = "localhost"  # and what ends with it: no name server gives it away
@@ -77,7 +77,7 @@ def _is_address(text: str) -> bool:
 def cross_origin(handler: Handler, refuse: Refuse, origins: frozenset[str]) -> Handler:
     """A handler whose answers, refusals too, say that pages of these origins may read them; none: as it was."""
 
-    def allowed(request: Request) -> Answer | Awaitable[Answer]:
+    def allowed(request: Request) -> Answered:
         headers = _cors_headers(request, origins)
         if not headers:
             return handler(request)
@@ -130,7 +130,7 @@ def parse_origins(text: str | None) -> frozenset[str]:
 def own_pages_only(handler: Handler, origins: frozenset[str]) -> Handler:
     """A handler for requests that no page of another origin has sent; such a page may look at what it can read."""
 
-    def checked(request: Request) -> Answer | Awaitable[Answer]:
+    def checked(request: Request) -> Answered:
         if b"origin" in request.headers and request.method not in HARMLESS:
             origin = request.header(b"origin")
             if not (_is_own(request) or origin in origins or ANY in origins):

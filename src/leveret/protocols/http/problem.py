@@ -12,36 +12,27 @@ LOG = Log("http")
 PROBLEM = "application/problem+json"
 RETRY_S = "1"
 
-STATUSES: dict[type[errors.LeveretError], int] = {
-    errors.LeveretError: 500,
-    errors.NotFound: 404,
-    errors.VhostNotFound: 404,
-    errors.QueueNotFound: 404,
-    errors.ExchangeNotFound: 404,
-    errors.MessageNotFound: 404,
-    errors.PreconditionFailed: 409,
-    errors.InvalidArgument: 400,
-    errors.AccessRefused: 403,
-    errors.StaleGeneration: 409,
-    errors.ResourceLocked: 409,
-    errors.InvalidReceipt: 409,
-    errors.NotSupported: 422,
-    errors.QueueFull: 429,
-    errors.MessageTooLarge: 413,
-    errors.TooMany: 429,
-    errors.Unreachable: 502,
-    errors.BrokerClosed: 503,
-    errors.JournalError: 500,
-    errors.JournalFailed: 503,
-    errors.Fenced: 503,
-    errors.StoreUnreachable: 503,
-    errors.DiskFull: 507,
-    errors.BlobStoreFailed: 503,
-    errors.DataLocked: 500,
-    errors.UnknownFormat: 500,
-    errors.DamagedJournal: 500,
-    errors.WrongKey: 500,
+_KINDS: dict[int, tuple[type[errors.LeveretError], ...]] = {
+    400: (errors.InvalidArgument,),
+    403: (errors.AccessRefused,),
+    404: (errors.NotFound, errors.VhostNotFound, errors.QueueNotFound, errors.ExchangeNotFound, errors.MessageNotFound),
+    409: (errors.PreconditionFailed, errors.StaleGeneration, errors.ResourceLocked, errors.InvalidReceipt),
+    413: (errors.MessageTooLarge,),
+    422: (errors.NotSupported,),
+    429: (errors.QueueFull, errors.TooMany),
+    500: (
+        errors.LeveretError,
+        errors.JournalError,
+        errors.DataLocked,
+        errors.UnknownFormat,
+        errors.DamagedJournal,
+        errors.WrongKey,
+    ),
+    502: (errors.Unreachable,),
+    503: (errors.BrokerClosed, errors.JournalFailed, errors.Fenced, errors.StoreUnreachable, errors.BlobStoreFailed),
+    507: (errors.DiskFull,),
 }
+STATUSES = {kind: status for status, kinds in _KINDS.items() for kind in kinds}
 RETRIED = frozenset((429, 503))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -64,6 +64,11 @@ class Streamed:
     headers: Headers = ()
     status: int = field(default=200, kw_only=True)
     length: int | None = field(default=None, kw_only=True)
+
+
+Answer = Response | Streamed
+Answered = Answer | Awaitable[Answer]
+"""An answer, at once or as soon as it is known."""
 
 
 def json_response(value: Any, status: int = 200, headers: Headers = (), content_type: str = JSON) -> Response:

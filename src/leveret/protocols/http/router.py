@@ -9,13 +9,12 @@ at the end of a path is ignored, as RabbitMQ's management API does.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 
 from leveret.protocols.http.request import Refusal, Request
-from leveret.protocols.http.response import Response, Streamed
+from leveret.protocols.http.response import Answered, Response
 
-Answer = Response | Streamed
-Endpoint = Callable[[Request], Answer | Awaitable[Answer]]
+Endpoint = Callable[[Request], Answered]
 Routes = Mapping[tuple[str, str], Endpoint]
 
 
@@ -65,7 +64,7 @@ class Router:
             node.methods[method] = endpoint
             node.names = tuple(names)
 
-    def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
+    def __call__(self, request: Request) -> Answered:
         values: list[str] = []
         segments = request.segments
         if self._trailing_slash and not segments[-1]:

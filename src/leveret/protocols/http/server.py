@@ -23,7 +23,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from email.utils import formatdate
 from functools import partial
@@ -35,7 +35,7 @@ from leveret.protocols.http.connection import HttpConnection
 from leveret.protocols.http.limits import Budget, HttpLimits
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import Refusal, Request
-from leveret.protocols.http.response import Response, Streamed, json_response, status_line
+from leveret.protocols.http.response import Answered, Response, json_response, status_line
 from leveret.protocols.http.router import Router
 from leveret.protocols.net.admission import ConnectionBudget, Slot
 from leveret.protocols.net.listener import SocketListener
@@ -45,8 +45,7 @@ from leveret.security.tls import ServerTls
 
 SWEEP_S = 1.0
 
-Answer = Response | Streamed
-Handler = Callable[[Request], Answer | Awaitable[Answer]]
+Handler = Callable[[Request], Answered]
 Refuse = Callable[[LeveretError], Response]
 LOG = Log("http")
 HANDSHAKE_FAILED = LOG.limited("tls handshake failed", logging.INFO)

@@ -69,7 +69,6 @@ class BrowserSession:
 
     @property
     def user(self) -> str:
-        """The name of the user."""
         return self.identity.user
 
     def ended(self, now_ms: int) -> bool:

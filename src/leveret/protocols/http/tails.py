@@ -99,7 +99,6 @@ class StreamTail:
         self._waiter.wake()
 
     def leave(self) -> None:
-        """Wait no more."""
         self._async_broker.polls.discard(self)
         with self._stream.runtime.lock:
             self._stream.runtime.waiters.leave(self._stream.anyway, self._waiter)

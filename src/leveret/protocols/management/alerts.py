@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 
 from leveret.core.broker import Broker
 from leveret.observability.alerting.receivers import Receiver
@@ -11,10 +11,10 @@ from leveret.observability.alerting.rules import AlertRuleSettings
 from leveret.observability.alerting.service import begin_silence
 from leveret.observability.alerting.silences import Silence
 from leveret.protocols.http.cluster import awaited
-from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import ManagementCall, enters, has, sees
+from leveret.protocols.http.response import Answer, Answered
+from leveret.protocols.management.call import ManagementCall, change, enters, has, sees
 from leveret.protocols.management.context import Row
-from leveret.protocols.management.listing import listed, one
+from leveret.protocols.management.listing import listed, row, rows
 from leveret.protocols.management.refusals import BadRequest, NotAuthorised, answer, done
 
 TOLD = frozenset(("unit", "changed", "place", "problem", "waiting"))
@@ -24,7 +24,7 @@ EVENTS = 100
 EVENTS_MAX = 1_000
 
 
-def list_alerts(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def list_alerts(call: ManagementCall) -> Answered:
     """What is wrong in the virtual hosts that the user sees, the worst first."""
     with call.runtime:
         found = call.context.alerts.alerts()
@@ -46,7 +46,7 @@ def put(
     kind: str,
     known: Callable[[], Iterable[AlertRuleSettings | Receiver]],
     put_one: Callable[[Row], object],
-) -> Answer | Awaitable[Answer]:
+) -> Answered:
     """Add or replace what was sent, under the name that the path has."""
 
     def keep(core: Broker) -> Answer:
@@ -61,42 +61,38 @@ def put(
 # Rules
 
 
-def list_rules(call: ManagementCall) -> Answer | Awaitable[Answer]:
+@rows
+def list_rules(call: ManagementCall, core: Broker) -> list[Row]:
     """Every rule."""
-    with call.runtime:
-        book = call.context.alerts.book
-        changed = {rule.name for rule in book.changed_rules()}
-        found = [{**rule.to_dict(), "unit": rule.unit, "changed": rule.name in changed} for rule in book.rules()]
-    return listed(call, found)
+    book = call.context.alerts.book
+    changed = {rule.name for rule in book.changed_rules()}
+    return [{**rule.to_dict(), "unit": rule.unit, "changed": rule.name in changed} for rule in book.rules()]
 
 
-def look_at_rule(call: ManagementCall) -> Answer:
+@row
+def look_at_rule(call: ManagementCall, core: Broker) -> Row:
     """One of them."""
-    with call.runtime:
-        rule = call.context.alerts.book.rule(call.named("rule"))
-    return one(call, {**rule.to_dict(), "unit": rule.unit})
+    rule = call.context.alerts.book.rule(call.named("rule"))
+    return {**rule.to_dict(), "unit": rule.unit}
 
 
-def put_rule(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def put_rule(call: ManagementCall) -> Answered:
     """Add or replace a rule."""
     book = call.context.alerts.book
     return put(call, "rule", book.rules, book.put_rule)
 
 
-def delete_rule(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Forget a rule; one that is always there is as it was again."""
-    return call.changed("alerts.clear", lambda core: {"name": call.named("rule")})
+delete_rule = change("alerts.clear", lambda call, core: {"name": call.named("rule")})
 
 
 # Silences
 
 
-def list_silences(call: ManagementCall) -> Answer | Awaitable[Answer]:
+@rows
+def list_silences(call: ManagementCall, core: Broker) -> list[Row]:
     """The silences in virtual hosts that the user sees, the one that ends first in front."""
-    with call.runtime as core:
-        virtual_hosts = [virtual_host.name for virtual_host in call.virtual_hosts(core)]
-        found = [each.to_dict() for each in call.context.alerts.book.silences() if any(map(each.is_in, virtual_hosts))]
-    return listed(call, found)
+    virtual_hosts = [virtual_host.name for virtual_host in call.virtual_hosts(core)]
+    return [each.to_dict() for each in call.context.alerts.book.silences() if any(map(each.is_in, virtual_hosts))]
 
 
 async def add_silence(call: ManagementCall) -> Answer:
@@ -131,28 +127,16 @@ def check_place(call: ManagementCall, vhost: object) -> None:
 # Receivers
 
 
-def list_receivers(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Who is told, without anything secret."""
-    with call.runtime:
-        found = call.run("alerts.receivers")
-    return listed(call, found)
+# Without their secrets.
+list_receivers = rows(lambda call, core: call.run("alerts.receivers"))
+look_at_receiver = row(lambda call, core: call.context.alerts.book.receiver(call.named("receiver")).shown())
+delete_receiver = change("alerts.forget", lambda call, core: {"name": call.named("receiver")})
 
 
-def look_at_receiver(call: ManagementCall) -> Answer:
-    """One of them."""
-    with call.runtime:
-        return one(call, call.context.alerts.book.receiver(call.named("receiver")).shown())
-
-
-def put_receiver(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def put_receiver(call: ManagementCall) -> Answered:
     """Add or replace a receiver; secrets that are left out stay."""
     book = call.context.alerts.book
     return put(call, "receiver", book.receivers, book.put_receiver)
-
-
-def delete_receiver(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Delete a receiver."""
-    return call.changed("alerts.forget", lambda core: {"name": call.named("receiver")})
 
 
 async def test_receiver(call: ManagementCall) -> Answer:

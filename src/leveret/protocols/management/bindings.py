@@ -8,7 +8,6 @@ properties_key      %23             the routing key # without arguments
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from collections.abc import Awaitable, Iterator
 from hashlib import sha256
 from typing import Any
 from urllib.parse import quote, unquote
@@ -17,15 +16,14 @@ from leveret.core.broker import Broker
 from leveret.core.exchanges import Binding, Exchange
 from leveret.core.jsonable import canonical, plain
 from leveret.core.topology import Vhost
-from leveret.protocols.http.router import Answer
+from leveret.protocols.http.response import Answer, Answered
 from leveret.protocols.management.call import ManagementCall, needed, sees
 from leveret.protocols.management.context import Row
-from leveret.protocols.management.listing import listed, one
+from leveret.protocols.management.listing import listed, row, rows
 from leveret.protocols.management.refusals import Missing, done
 from leveret.security.authorisation import Role
 
 DIGEST_BYTES = 4
-Handle = tuple[Vhost, Any]
 KINDS = {"q": "queue", "e": "exchange"}
 
 
@@ -56,18 +54,6 @@ def properties_key(key: str, arguments: Any) -> str:
     return f"{quoted}~{urlsafe_b64encode(digest).decode().rstrip('=')}"
 
 
-def all_of(virtual_host: Vhost) -> Iterator[Handle]:
-    """Every binding of a virtual host: where it is, and the queue that is bound by its name, or the binding."""
-    yield from ((virtual_host, queue) for queue in virtual_host.queues.values())
-    yield from ((virtual_host, binding) for binding in virtual_host.bindings())
-
-
-def row(handle: Handle) -> Row:
-    """What is told of one of them."""
-    virtual_host, found = handle
-    return shown(virtual_host, found) if isinstance(found, Binding) else implied(virtual_host, found)
-
-
 def bindings_to(virtual_host: Vhost, destination: Any) -> list[Row]:
     """Those that lead to a queue or exchange."""
     first = [] if isinstance(destination, Exchange) else [implied(virtual_host, destination)]
@@ -77,52 +63,41 @@ def bindings_to(virtual_host: Vhost, destination: Any) -> list[Row]:
 # Looking
 
 
-def list_all(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def list_all(call: ManagementCall) -> Answered:
     """The bindings of the virtual host that the path names, or of all that the user sees."""
     with call.runtime as core:
         if "vhost" in call.request.parameters:
             virtual_hosts = [call.virtual_host(core)]
         else:
             virtual_hosts = [each for each in core.topology.vhosts.values() if sees(call, each.name)]
-        handles = [handle for virtual_host in virtual_hosts for handle in all_of(virtual_host)]
-    return listed(call, handles, row, _source)
+        # The queue stands for the binding by its name.
+        handles: list[tuple[Vhost, Any]] = []
+        for virtual_host in virtual_hosts:
+            handles += ((virtual_host, queue) for queue in virtual_host.queues.values())
+            handles += ((virtual_host, binding) for binding in virtual_host.bindings())
+
+    def make(handle: tuple[Vhost, Any]) -> Row:
+        virtual_host, found = handle
+        return shown(virtual_host, found) if isinstance(found, Binding) else implied(virtual_host, found)
+
+    return listed(call, handles, make, lambda handle: str(getattr(handle[1], "source", "")))
 
 
-def _source(handle: Handle) -> str:
-    """What filters see of a binding."""
-    return str(getattr(handle[1], "source", ""))
-
-
-def list_from(call: ManagementCall) -> Answer | Awaitable[Answer]:
+@rows
+def list_from(call: ManagementCall, core: Broker) -> list[Row]:
     """Those that come from an exchange."""
-    with call.runtime as core:
-        virtual_host = call.virtual_host(core)
-        exchange = find_exchange(virtual_host, call.named_exchange())
-        rows = [shown(virtual_host, binding) for binding in exchange.bindings.values()]
-        if not exchange.name:
-            rows = [implied(virtual_host, queue) for queue in virtual_host.queues.values()]
-    return listed(call, rows)
+    virtual_host = call.virtual_host(core)
+    exchange = find_exchange(virtual_host, call.named_exchange())
+    if not exchange.name:
+        return [implied(virtual_host, queue) for queue in virtual_host.queues.values()]
+    return [shown(virtual_host, binding) for binding in exchange.bindings.values()]
 
 
-def list_to(call: ManagementCall) -> Answer | Awaitable[Answer]:
+@rows
+def list_to(call: ManagementCall, core: Broker) -> list[Row]:
     """Those that lead to an exchange."""
-    with call.runtime as core:
-        virtual_host = call.virtual_host(core)
-        rows = bindings_to(virtual_host, find_exchange(virtual_host, call.named_exchange()))
-    return listed(call, rows)
-
-
-def list_between(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Those between two ends."""
-    with call.runtime as core:
-        rows = between(call, call.virtual_host(core))
-    return listed(call, rows)
-
-
-def look(call: ManagementCall) -> Answer:
-    """One of them."""
-    with call.runtime as core:
-        return one(call, find(call, call.virtual_host(core)))
+    virtual_host = call.virtual_host(core)
+    return bindings_to(virtual_host, find_exchange(virtual_host, call.named_exchange()))
 
 
 def find_exchange(virtual_host: Vhost, name: str) -> Exchange:
@@ -155,10 +130,14 @@ def find(call: ManagementCall, virtual_host: Vhost) -> Row:
     raise Missing()
 
 
+list_between = rows(lambda call, core: between(call, call.virtual_host(core)))
+look = row(lambda call, core: find(call, call.virtual_host(core)))
+
+
 # Changing
 
 
-def bind(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def bind(call: ManagementCall) -> Answered:
     """Bind a queue or exchange to an exchange."""
     key, arguments = call.field("routing_key", str, ""), call.arguments()
 
@@ -173,7 +152,7 @@ def bind(call: ManagementCall) -> Answer | Awaitable[Answer]:
     return call.change(make)
 
 
-def unbind(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def unbind(call: ManagementCall) -> Answered:
     """Remove a binding."""
 
     def remove(core: Broker) -> Answer:

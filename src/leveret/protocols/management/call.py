@@ -7,7 +7,7 @@ the rules; every user of the API needs the tag management.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leveret.core.broker import Broker
@@ -17,7 +17,7 @@ from leveret.core.topology import Vhost
 from leveret.operations.registry import OPERATIONS, rule_of
 from leveret.protocols.http.json_reader import read_json
 from leveret.protocols.http.request import Request
-from leveret.protocols.http.router import Answer
+from leveret.protocols.http.response import Answer, Answered
 from leveret.protocols.management.refusals import BadRequest, Missing, NotAuthorised, done
 from leveret.security.authorisation import OPERATOR, EntryRefused, Role, Tag, TagRefused, admit, authorise, holds
 from leveret.security.identity import Identity
@@ -45,39 +45,32 @@ class ManagementCall:
 
     @property
     def identity(self) -> Identity:
-        """Who asks."""
         assert self.request.identity is not None, "only endpoints without a login are asked without an identity"
         return self.request.identity
 
     @property
     def user(self) -> str:
-        """The user's name."""
         return self.identity.user
 
     @property
     def runtime(self) -> Runtime:
-        """The lock around the core."""
         return self.context.async_broker.runtime
 
     @property
     def nodes(self) -> Cluster:
-        """The cluster of the node that was asked."""
         assert self.context.nodes is not None, "only nodes merge answers"
         return self.context.nodes
 
     def named(self, name: str) -> str:
-        """What stands in a place of the path."""
         return self.request.parameters[name]
 
     def named_exchange(self, name: str = "exchange") -> str:
-        """The name of an exchange in the path."""
         found = self.named(name)
         return "" if found == DEFAULT_EXCHANGE else found
 
     # Objects; all of them under the lock
 
     def virtual_host(self, core: Broker) -> Vhost:
-        """The virtual host that the path names."""
         try:
             return core.topology.vhost(self.named("vhost"))
         except VhostNotFound:
@@ -90,7 +83,6 @@ class ManagementCall:
         return [virtual_host for name, virtual_host in sorted(core.topology.vhosts.items()) if sees(self, name)]
 
     def queue(self, core: Broker) -> Queue:
-        """The queue that the path names."""
         found: Queue | None = self.virtual_host(core).queues.get(self.named("queue"))
         return needed(found)
 
@@ -111,18 +103,7 @@ class ManagementCall:
         """Do an operation that has a handler; under the lock."""
         return OPERATIONS[operation].call(self.context.operations, arguments)
 
-    def changed(self, operation: str, arguments: Callable[[Broker], dict[str, Any]]) -> Answer | Awaitable[Answer]:
-        """Do an operation and answer when that is durable; its arguments are found under the lock."""
-
-        def act(core: Broker) -> Answer:
-            self.run(operation, **arguments(core))
-            return done()
-
-        return self.change(act)
-
-    def put(
-        self, operation: str, is_known: Callable[[Broker], bool], arguments: dict[str, Any]
-    ) -> Answer | Awaitable[Answer]:
+    def put(self, operation: str, is_known: Callable[[Broker], bool], arguments: dict[str, Any]) -> Answered:
         """Add or replace something: 201 when it was not there, 204 when it was."""
 
         def act(core: Broker) -> Answer:
@@ -140,14 +121,12 @@ class ManagementCall:
 
     @cached_property
     def body(self) -> dict[str, Any]:
-        """The JSON object that was sent; without a body an empty one."""
         value = parsed(self.request.body) if self.request.body.strip() else {}
         if not isinstance(value, dict):
             raise BadRequest("not_json")
         return value
 
     def need(self, *names: str) -> None:
-        """Refuse a body that lacks a field."""
         lacking = [f"{{key_missing,{name}}}" for name in names if name not in self.body]
         if lacking:
             raise BadRequest(f"[{','.join(lacking)}]")
@@ -171,11 +150,9 @@ class ManagementCall:
     # The query
 
     def flag(self, name: str) -> bool:
-        """Whether a condition is asked for."""
         return self.request.query.get(name) == "true"
 
     def number(self, name: str) -> int | None:
-        """A whole number of the query."""
         text = self.request.query.get(name)
         if text is None:
             return None
@@ -200,6 +177,9 @@ def parsed(data: bytes, word: str = "not_json") -> Any:
     except ValueError:
         raise BadRequest(word) from None
 
+
+Endpoint = Callable[[ManagementCall], Answered]
+"""What answers the requests to a path."""
 
 OBJECT = "User not authorised to access object"
 REASONS: dict[Tag, str] = {
@@ -237,6 +217,16 @@ def enters(call: ManagementCall, vhost: str) -> bool:
 def sees(call: ManagementCall, vhost: str) -> bool:
     """Whether lists show the user what is in a virtual host."""
     return has(call, "monitoring") or enters(call, vhost)
+
+
+def change(operation: str, arguments: Callable[[ManagementCall, Broker], Row]) -> Endpoint:
+    """Does an operation and answers when that is durable; its arguments are found under the lock."""
+
+    def act(call: ManagementCall, core: Broker) -> Answer:
+        call.run(operation, **arguments(call, core))
+        return done()
+
+    return lambda call: call.change(partial(act, call))
 
 
 def first(rows: Iterable[Row], **values: str) -> Row | None:

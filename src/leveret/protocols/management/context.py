@@ -6,7 +6,7 @@ Clients and definitions belong to parts that HTTP does not import; the start of 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -19,7 +19,7 @@ from leveret.observability.audit import Audit
 from leveret.operations.context import OperationContext
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.cluster import Cluster
-from leveret.protocols.http.router import Answer
+from leveret.protocols.http.response import Answered
 from leveret.protocols.management.rates import Rates
 from leveret.protocols.net.admission import ConnectionBudget
 from leveret.runtime.runtime import Runtime
@@ -179,17 +179,15 @@ class AdminContext:
     departed: Departed = field(default_factory=Departed)
     nodes: Cluster | None = None
     """The cluster of a node."""
-    dispatch: Callable[[Any, Any], Answer | Awaitable[Answer]] = lambda route, call: route.ask(call)
+    dispatch: Callable[[Any, Any], Answered] = lambda route, call: route.ask(call)
     """Runs the endpoint of a route: here, or on a node where the scope of its operation says."""
 
     @property
     def access(self) -> Access:
-        """Who may use the broker."""
         return self.operations.access
 
     @property
     def audit(self) -> Audit:
-        """The audit log."""
         assert self.operations.audit is not None, "a server has one"
         return self.operations.audit
 

@@ -15,7 +15,7 @@ from leveret.core.deadletter import deaths_of
 from leveret.core.held import Held
 from leveret.core.jsonable import plain
 from leveret.core.queue import Queue
-from leveret.protocols.http.router import Answer
+from leveret.protocols.http.response import Answer
 from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.refusals import answer

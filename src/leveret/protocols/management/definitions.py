@@ -13,8 +13,7 @@ from typing import Any
 from leveret.observability.logs import Log
 from leveret.operations.definitions import SECTIONS
 from leveret.protocols.http.cluster import awaited
-from leveret.protocols.http.response import JSON, Headers, Streamed
-from leveret.protocols.http.router import Answer
+from leveret.protocols.http.response import JSON, Answer, Headers, Streamed
 from leveret.protocols.management.call import ManagementCall, parsed
 from leveret.protocols.management.context import API_VERSION, PRODUCT, Row
 from leveret.protocols.management.refusals import NO_CACHE, BadRequest, answer, done

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -14,12 +14,12 @@ from leveret.core.names import check_key
 from leveret.core.policy import best
 from leveret.core.routing import probe
 from leveret.core.topology import Vhost
-from leveret.protocols.http.router import Answer
+from leveret.protocols.http.response import Answer, Answered
 from leveret.protocols.management.bindings import find_exchange, implied
 from leveret.protocols.management.bindings import shown as shown_binding
 from leveret.protocols.management.call import ManagementCall, parsed
 from leveret.protocols.management.context import Row
-from leveret.protocols.management.listing import NAME_CHARS_MAX, listed, one
+from leveret.protocols.management.listing import NAME_CHARS_MAX, row, rows
 from leveret.protocols.management.refusals import BadRequest, answer, done
 from leveret.security.authorisation import Role
 
@@ -39,26 +39,25 @@ def shown(virtual_host: Vhost, exchange: Exchange) -> Row:
     return row if policy is None else {**row, "policy": policy.name}
 
 
-def list_all(call: ManagementCall) -> Answer | Awaitable[Answer]:
+@rows
+def list_all(call: ManagementCall, core: Broker) -> list[Row]:
     """The exchanges of the virtual host that the path names, or of all that the user sees."""
-    with call.runtime as core:
-        rows = [
-            shown(virtual_host, exchange)
-            for virtual_host in call.virtual_hosts(core)
-            for _, exchange in sorted(virtual_host.exchanges.items())
-        ]
-    return listed(call, rows)
+    return [
+        shown(virtual_host, exchange)
+        for virtual_host in call.virtual_hosts(core)
+        for _, exchange in sorted(virtual_host.exchanges.items())
+    ]
 
 
-def look(call: ManagementCall) -> Answer:
+@row
+def look(call: ManagementCall, core: Broker) -> Row:
     """One exchange."""
-    with call.runtime as core:
-        virtual_host = call.virtual_host(core)
-        found = shown(virtual_host, find_exchange(virtual_host, call.named_exchange()))
-    return one(call, {**found, "incoming": [], "outgoing": []})
+    virtual_host = call.virtual_host(core)
+    found = shown(virtual_host, find_exchange(virtual_host, call.named_exchange()))
+    return {**found, "incoming": [], "outgoing": []}
 
 
-def declare(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def declare(call: ManagementCall) -> Answered:
     """Make an exchange; one that is there already must be the same."""
     name, type, arguments = call.named_exchange(), call.field("type", str, "direct"), call.arguments()
     flags = {each: call.field(each, bool, False) for each in ("durable", "auto_delete", "internal")}
@@ -76,7 +75,7 @@ def declare(call: ManagementCall) -> Answer | Awaitable[Answer]:
     return call.change(make)
 
 
-def delete(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def delete(call: ManagementCall) -> Answered:
     """Delete an exchange and its bindings."""
 
     def remove(core: Broker) -> Answer:
@@ -168,7 +167,6 @@ def look_at_routing(call: ManagementCall) -> Answer:
 
 
 def _add(found: dict[RoutingEdge, Row], edge: RoutingEdge, key: str) -> None:
-    """Count a binding with the others between the same two."""
     row = found.setdefault(edge, {**edge._asdict(), "bindings": 0, "routing_keys": []})
     row["bindings"] += 1
     if len(row["routing_keys"]) < KEYS_MAX:

@@ -10,8 +10,8 @@ from leveret.operations.registry import OPERATIONS
 from leveret.protocols.http.auth import Auth
 from leveret.protocols.http.bulk import asked_for, came_of
 from leveret.protocols.http.request import Request
-from leveret.protocols.http.response import Response
-from leveret.protocols.http.router import Answer, Router
+from leveret.protocols.http.response import Answer, Answered, Response
+from leveret.protocols.http.router import Router
 from leveret.protocols.http.server import Handler
 from leveret.protocols.management.call import ManagementCall, check
 from leveret.protocols.management.context import AdminContext
@@ -41,7 +41,7 @@ class Management:
         endpoints = {(key[0], PREFIX + key[1]): self._endpoint(key, route) for key, route in ROUTES.items()}
         self._router = Router(endpoints, trailing_slash=True)
 
-    def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
+    def __call__(self, request: Request) -> Answered:
         """Answer a request; what is refused has RabbitMQ's shape too."""
         try:
             answer = self._router(request)
@@ -59,7 +59,7 @@ class Management:
         """A function of the table as the router calls it."""
         operation = OPERATIONS[route.operation]
 
-        def allowed(request: Request) -> Answer | Awaitable[Answer]:
+        def allowed(request: Request) -> Answered:
             call = ManagementCall(request, self._context)
             if operation.audited:
                 return self._audited(f"{key[0]} {PREFIX}{key[1]}", route, call)
@@ -90,7 +90,7 @@ def inside(context: AdminContext) -> Router:
     """A handler for requests of other nodes, which have authenticated the user and note what is done."""
 
     def endpoint(route: Route) -> Handler:
-        def allowed(request: Request) -> Answer | Awaitable[Answer]:
+        def allowed(request: Request) -> Answered:
             call = ManagementCall(request, context)
             check(call, route.operation)
             return route.ask(call)

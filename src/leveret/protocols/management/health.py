@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from leveret.core.broker import Broker
 from leveret.core.patterns import Pattern, check_length, pattern
 from leveret.core.properties import Properties
 from leveret.core.queue import Queue
 from leveret.protocols.http.cluster import Cluster, awaited
-from leveret.protocols.http.router import Answer
+from leveret.protocols.http.response import Answer, Answered
 from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import Row
 from leveret.protocols.management.listing import PATTERN_CHARS_MAX
@@ -225,7 +223,7 @@ def test_queue(call: ManagementCall, core: Broker) -> Queue:
     return queue
 
 
-def aliveness(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def aliveness(call: ManagementCall) -> Answered:
     """Send a message to a queue of its own and take it again."""
     if call.context.nodes is not None:
         return _aliveness_of_shard(call, call.context.nodes)

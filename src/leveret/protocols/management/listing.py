@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from leveret.core.broker import Broker
 from leveret.core.patterns import check_length, pattern
 from leveret.protocols.http.cluster import awaited
-from leveret.protocols.http.response import JSON, Streamed
-from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import ManagementCall
+from leveret.protocols.http.response import JSON, Answer, Answered, Streamed
+from leveret.protocols.management.call import Endpoint, ManagementCall
 from leveret.protocols.management.rates import SampleRange
 from leveret.protocols.management.refusals import NO_CACHE, BadRequest, answer
 
@@ -143,7 +143,7 @@ def listed(
     make: Make = as_it_is,
     name: Callable[[Any], str] = named,
     keys: Mapping[str, Key] = NO_KEYS,
-) -> Answer | Awaitable[Answer]:
+) -> Answered:
     """The answer with a list. `make` makes the row of a handle, None if it is gone; `name` is what filters see.
 
     `keys` give what is in a column without the row: a page that is sorted by one of them is all that is made.
@@ -163,8 +163,28 @@ def listed(
     return _listed(want, len(handles), fitting, make, keys)
 
 
+def rows(find: Callable[[ManagementCall, Broker], Sequence[Row]], name: Callable[[Any], str] = named) -> Endpoint:
+    """Lists what is found under the lock."""
+
+    def answer_list(call: ManagementCall) -> Answered:
+        with call.runtime as core:
+            found = find(call, core)
+        return listed(call, found, name=name)
+
+    return answer_list
+
+
+def row(find: Callable[[ManagementCall, Broker], Row]) -> Endpoint:
+    """Shows what is found under the lock."""
+
+    def answer_one(call: ManagementCall) -> Answered:
+        with call.runtime as core:
+            return one(call, find(call, core))
+
+    return answer_one
+
+
 async def _fitting(want: ListingRequest, handles: Sequence[Any], name: Callable[[Any], str]) -> Sequence[Any]:
-    """Those whose names are as they must be."""
     if want.fits is None:
         return handles
     step, found = FILTER_STEP if want.by_pattern else KEYS_STEP, []
@@ -174,9 +194,7 @@ async def _fitting(want: ListingRequest, handles: Sequence[Any], name: Callable[
     return found
 
 
-def _listed(
-    want: ListingRequest, total: int, fitting: Sequence[Any], make: Make, keys: Mapping[str, Key]
-) -> Answer | Awaitable[Answer]:
+def _listed(want: ListingRequest, total: int, fitting: Sequence[Any], make: Make, keys: Mapping[str, Key]) -> Answered:
     """The answer with those of a list that are wanted."""
     if want.sort is None and want.page is not None:
         return answer(_page(want, total, len(fitting), list(_rows(_slice(want, fitting), make))))
@@ -275,7 +293,6 @@ def _answered(want: ListingRequest, total: int, rows: list[Row]) -> Answer:
 
 
 def _slice(want: ListingRequest, rows: Sequence[Any]) -> Sequence[Any]:
-    """The rows of a page."""
     assert want.page is not None, "only pages are cut"
     start = (want.page - 1) * want.page_rows
     if start >= len(rows) and want.page > 1:
@@ -285,7 +302,6 @@ def _slice(want: ListingRequest, rows: Sequence[Any]) -> Sequence[Any]:
 
 
 def _page(want: ListingRequest, total: int, filtered: int, rows: Sequence[Row]) -> Row:
-    """A page and where it lies."""
     return {
         "filtered_count": filtered,
         "item_count": len(rows),

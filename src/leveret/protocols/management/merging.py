@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from heapq import nsmallest
 from itertools import zip_longest
 from typing import Any
@@ -16,8 +16,7 @@ from leveret.core.dead_letter_routes import dead_letter_queues
 from leveret.core.errors import Unreachable
 from leveret.protocols.http.cluster import InCluster, Parts, marked
 from leveret.protocols.http.request import Request
-from leveret.protocols.http.response import Response
-from leveret.protocols.http.router import Answer
+from leveret.protocols.http.response import Answer, Answered, Response
 from leveret.protocols.management import alerts, dead_letters, messages
 from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import Row
@@ -32,7 +31,7 @@ OF_NODES = ("connections", "channels", "consumers")
 """What each node has its own of; queues and exchanges are those of the cluster on every node."""
 OF_VHOST = (*DEPTHS, *(f"{name}_details" for name in DEPTHS), "message_stats")
 
-Merged = Answer | Awaitable[Answer]
+Merged = Answered
 
 
 # Lists
@@ -167,7 +166,6 @@ def added(one: Any, other: Any) -> Any:
 
 
 def _sample(one: Row, other: Row) -> Row:
-    """Two samples of about the same time."""
     return {"sample": one["sample"] + other["sample"], "timestamp": one["timestamp"]}
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode, b64encode
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from heapq import nsmallest
@@ -28,11 +28,11 @@ from leveret.core.queue import Queue
 from leveret.core.queue_types import check_get
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.cluster import awaited
-from leveret.protocols.http.router import Answer
+from leveret.protocols.http.response import Answer, Answered
 from leveret.protocols.management.bindings import find_exchange
 from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import Row
-from leveret.protocols.management.listing import listed
+from leveret.protocols.management.listing import rows
 from leveret.protocols.management.refusals import BadRequest, answer
 from leveret.runtime.large_bodies import drop_unused, fetch, is_large, put_away
 from leveret.runtime.outgoing import PreparedMessage, check_headers, check_size
@@ -45,7 +45,7 @@ NUMBERS = {"priority": PRIORITY_MAX, "delivery_mode": 2, "timestamp": 2**63 - 1}
 PERSISTENT = 2
 
 
-def publish(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def publish(call: ManagementCall) -> Answered:
     """Publish a message; say whether a queue has it, when it is durable."""
     call.need("payload", "payload_encoding", "properties", "routing_key")
     key = call.field("routing_key", str)
@@ -82,7 +82,6 @@ def _check_publish(call: ManagementCall, core: Broker, key: str, prepared: Prepa
 
 
 def _send(call: ManagementCall, core: Broker, key: str, prepared: PreparedMessage) -> Published:
-    """Hand a message to the core; under the lock."""
     try:
         _check_publish(call, core, key, prepared)
         options = prepared.options(core.now_ms)
@@ -100,7 +99,6 @@ def _routed(published: Published) -> Answer:
 
 
 def _prepared(call: ManagementCall) -> PreparedMessage:
-    """The message that a body describes."""
     data = _payload(call)
     check_size(len(data), call.runtime.options.message_bytes_max)
     found = without_client_deaths(_properties(call))
@@ -190,7 +188,7 @@ ENDS: dict[str, End] = {
 }
 
 
-def get(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def get(call: ManagementCall) -> Answered:
     """Take messages and give them back, settle or reject them, as ackmode says."""
     call.need("ackmode", "count", "encoding")
     count, mode, encoding = call.field("count", int), call.field("ackmode", str), call.field("encoding", str)
@@ -290,7 +288,6 @@ async def _bodies(async_broker: AsyncBroker, taken: list[TakenMessage]) -> list[
 
 
 def _taken_row(taken: TakenMessage, body: bytes, encoding: str, truncate: int | None) -> dict[str, Any]:
-    """A message that was taken."""
     message, shown = taken.message, body if truncate is None else body[:truncate]
     text, used = _encoded(shown, encoding)
     return {
@@ -341,14 +338,13 @@ async def move(call: ManagementCall) -> Answer:
 LEASES_MAX = 1_000  # that one answer tells of, those that are held longest
 
 
-def list_leases(call: ManagementCall) -> Answer | Awaitable[Answer]:
+@rows
+def list_leases(call: ManagementCall, core: Broker) -> list[Row]:
     """The leases of a queue, the oldest first."""
-    with call.runtime as core:
-        queue = call.queue(core)
-        call.authorize("basic.get", {"queue": queue.name})
-        oldest = nsmallest(LEASES_MAX, browse.holdings(queue, "leased"), key=attrgetter("delivered_ms", "seq"))
-        rows = [_lease_row(call, core.tag, held) for held in oldest]
-    return listed(call, rows)
+    queue = call.queue(core)
+    call.authorize("basic.get", {"queue": queue.name})
+    oldest = nsmallest(LEASES_MAX, browse.holdings(queue, "leased"), key=attrgetter("delivered_ms", "seq"))
+    return [_lease_row(call, core.tag, held) for held in oldest]
 
 
 def _lease_row(call: ManagementCall, tag: int, held: Held) -> Row:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import platform
 import ssl
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from typing import Any
@@ -15,7 +15,7 @@ from leveret.core.broker import Broker
 from leveret.core.errors import BrokerClosed, JournalFailed
 from leveret.core.exchanges import TYPES
 from leveret.core.topology import Vhost
-from leveret.protocols.http.router import Answer
+from leveret.protocols.http.response import Answer, Answered
 from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import API_VERSION, PRODUCT, AdminContext, ClusterOperations, Listening, Row
 from leveret.protocols.management.listing import listed, one, range_of
@@ -167,7 +167,7 @@ DEPRECATED = {
 }
 
 
-def list_flags(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def list_flags(call: ManagementCall) -> Answered:
     """The features, all of them on."""
     fixed = {"doc_url": "", "state": "enabled", "stability": "stable", "provided_by": "leveret"}
     return listed(call, [{"name": name, "desc": text, **fixed} for name, text in FLAGS.items()])
@@ -180,7 +180,7 @@ def enable(call: ManagementCall) -> Answer:
     return done()
 
 
-def list_deprecated(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def list_deprecated(call: ManagementCall) -> Answered:
     """What is gone."""
     fixed = {"deprecation_phase": "removed", "doc_url": "", "state": "denied", "provided_by": "leveret"}
     return listed(call, [{"name": name, "desc": text, **fixed} for name, text in DEPRECATED.items()])
@@ -249,7 +249,7 @@ def open_files() -> int:
         return 0
 
 
-def list_nodes(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def list_nodes(call: ManagementCall) -> Answered:
     """The one."""
     return listed(call, [node_row(call)])
 

@@ -4,7 +4,6 @@ and the policies of operators.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from functools import partial
 
 from leveret.core.broker import Broker
@@ -12,11 +11,11 @@ from leveret.core.parameters import all_parameters
 from leveret.core.policy import Policy
 from leveret.core.topology import Vhost
 from leveret.operations.policies import LIMITS, OPERATOR_POLICY, in_vhost
-from leveret.protocols.http.router import Answer
+from leveret.protocols.http.response import Answer, Answered
 from leveret.protocols.management import users
-from leveret.protocols.management.call import ManagementCall, check, first, needed, spelled
+from leveret.protocols.management.call import ManagementCall, change, check, first, needed, spelled
 from leveret.protocols.management.context import AdminContext, Row
-from leveret.protocols.management.listing import listed, one
+from leveret.protocols.management.listing import row, rows
 from leveret.protocols.management.refusals import answer, checked_policy, invalid, term
 
 
@@ -27,7 +26,7 @@ def shown(virtual_host: Vhost, policy: Policy) -> Row:
     return {"vhost": virtual_host.name, **row}
 
 
-def rows(virtual_host: Vhost, operator: bool) -> list[Row]:
+def rows_of(virtual_host: Vhost, operator: bool) -> list[Row]:
     """The policies of one sort in a virtual host."""
     return [shown(virtual_host, policy) for _, policy in sorted(in_vhost(virtual_host, operator).items())]
 
@@ -38,24 +37,16 @@ def operator_policy(name: str, value: Row) -> Policy:
     return checked_policy(name, value.get("pattern", ""), priority, apply_to, value.get("definition", {}), True)
 
 
-def list_all(call: ManagementCall, operator: bool = False) -> Answer | Awaitable[Answer]:
+def _all(call: ManagementCall, core: Broker, operator: bool) -> list[Row]:
     """Those of the virtual host that the path names, or of all that the user sees."""
-    with call.runtime as core:
-        found = [row for virtual_host in call.virtual_hosts(core) for row in rows(virtual_host, operator)]
-    return listed(call, found)
-
-
-def look(call: ManagementCall, operator: bool = False) -> Answer:
-    """One policy."""
-    with call.runtime as core:
-        return one(call, _find(call, core, operator))
+    return [row for virtual_host in call.virtual_hosts(core) for row in rows_of(virtual_host, operator)]
 
 
 def _find(call: ManagementCall, core: Broker, operator: bool) -> Row:
-    return needed(first(rows(call.virtual_host(core), operator), name=call.named("policy")))
+    return needed(first(rows_of(call.virtual_host(core), operator), name=call.named("policy")))
 
 
-def put(call: ManagementCall, operator: bool = False) -> Answer | Awaitable[Answer]:
+def put(call: ManagementCall, operator: bool = False) -> Answered:
     """Add or replace a policy."""
     call.need("definition", "pattern")
     pattern, priority = call.body["pattern"], spelled(call.body.get("priority", 0), int)
@@ -70,19 +61,15 @@ def put(call: ManagementCall, operator: bool = False) -> Answer | Awaitable[Answ
     return call.put("policies.set", lambda core: policy.name in in_vhost(call.virtual_host(core), operator), arguments)
 
 
-def delete(call: ManagementCall, operator: bool = False) -> Answer | Awaitable[Answer]:
-    """Remove a policy."""
-
-    def found(core: Broker) -> Row:
-        row = _find(call, core, operator)
-        return {"vhost": row["vhost"], "name": row["name"], "operator": operator}
-
-    return call.changed("policies.clear", found)
+def _key(call: ManagementCall, core: Broker, operator: bool) -> Row:
+    row = _find(call, core, operator)
+    return {"vhost": row["vhost"], "name": row["name"], "operator": operator}
 
 
-list_operators, look_at_operators, put_operators, delete_operators = (
-    partial(each, operator=True) for each in (list_all, look, put, delete)
-)
+put_operators = partial(put, operator=True)
+list_all, list_operators = (rows(partial(_all, operator=each)) for each in (False, True))
+look, look_at_operators = (row(partial(_find, operator=each)) for each in (False, True))
+delete, delete_operators = (change("policies.clear", partial(_key, operator=each)) for each in (False, True))
 
 
 CLUSTER_NAME = "cluster_name"
@@ -92,19 +79,16 @@ COMPONENTS = {LIMITS: "vhosts.limits", OPERATOR_POLICY: "operator-policies.set"}
 # Of virtual hosts
 
 
-def list_parameters(call: ManagementCall) -> Answer | Awaitable[Answer]:
+@rows
+def list_parameters(call: ManagementCall, core: Broker) -> list[Row]:
     """Those of one component or of all, in the virtual host that the path names or in all that the user sees."""
     component = call.request.parameters.get("component")
-    with call.runtime as core:
-        names = [virtual_host.name for virtual_host in call.virtual_hosts(core)]
-        found = [row for name in names for row in call.run("parameters.list", vhost=name)]
-    return listed(call, [row for row in found if component in (None, row["component"])])
+    names = [virtual_host.name for virtual_host in call.virtual_hosts(core)]
+    found = [row for name in names for row in call.run("parameters.list", vhost=name)]
+    return [row for row in found if component in (None, row["component"])]
 
 
-def look_at_parameter(call: ManagementCall) -> Answer:
-    """One parameter."""
-    with call.runtime as core:
-        return one(call, needed(_parameter(call, core)))
+look_at_parameter = row(lambda call, core: needed(_parameter(call, core)))
 
 
 def _parameter(call: ManagementCall, core: Broker) -> Row | None:
@@ -112,7 +96,7 @@ def _parameter(call: ManagementCall, core: Broker) -> Row | None:
     return first(rows, component=call.named("component"), name=call.named("name"))
 
 
-def put_parameter(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def put_parameter(call: ManagementCall) -> Answered:
     """Set limits, or the policy of an operator."""
     value, component, name = call.field("value", dict), call.named("component"), call.named("name")
     _check_component(call)
@@ -138,48 +122,34 @@ def _check_component(call: ManagementCall) -> None:
         check(call, operation)
 
 
-def delete_parameter(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Remove limits, or the policy of an operator."""
+def _removed(call: ManagementCall, core: Broker) -> Row:
+    """Limits, or the policy of an operator."""
     _check_component(call)
+    row = needed(_parameter(call, core))
+    return {name: row[name] for name in ("component", "vhost", "name")}
 
-    def found(core: Broker) -> Row:
-        row = needed(_parameter(call, core))
-        return {name: row[name] for name in ("component", "vhost", "name")}
 
-    return call.changed("parameters.clear", found)
+delete_parameter = change("parameters.clear", _removed)
 
 
 # Global
 
 
-def list_global(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Every global parameter."""
-    with call.runtime:
-        found = call.run("global-parameters.list")
-    return listed(call, found)
-
-
-def look_at_global(call: ManagementCall) -> Answer:
-    """One of them."""
-    with call.runtime:
-        return one(call, _find_global(call))
-
-
-def _find_global(call: ManagementCall) -> Row:
+def _find_global(call: ManagementCall, core: Broker) -> Row:
     rows: list[Row] = call.run("global-parameters.list")
     return needed(first(rows, name=call.named("name")))
 
 
-def put_global(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def put_global(call: ManagementCall) -> Answered:
     """Keep a value under a name."""
     call.need("value")
     arguments = {"name": call.named("name"), "value": call.body["value"]}
     return call.put("global-parameters.set", lambda core: arguments["name"] in all_parameters(core), arguments)
 
 
-def delete_global(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Forget it."""
-    return call.changed("global-parameters.clear", lambda core: {"name": _find_global(call)["name"]})
+list_global = rows(lambda call, core: call.run("global-parameters.list"))
+look_at_global = row(_find_global)
+delete_global = change("global-parameters.clear", lambda call, core: {"name": _find_global(call, core)["name"]})
 
 
 def cluster_name(context: AdminContext, core: Broker) -> str:
@@ -194,7 +164,6 @@ def look_at_cluster_name(call: ManagementCall) -> Answer:
         return answer({"name": cluster_name(call.context, core)})
 
 
-def put_cluster_name(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Call it otherwise."""
-    name = call.field("name", str)
-    return call.changed("global-parameters.set", lambda core: {"name": CLUSTER_NAME, "value": name})
+put_cluster_name = change(
+    "global-parameters.set", lambda call, core: {"name": CLUSTER_NAME, "value": call.field("name", str)}
+)

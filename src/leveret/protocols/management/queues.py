@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -19,11 +19,11 @@ from leveret.core.queue_types import Lifetime, check_delete, check_lifetime
 from leveret.core.streams import Recorder
 from leveret.core.topology import Vhost
 from leveret.protocols.http.bulk import PURGED
-from leveret.protocols.http.router import Answer
+from leveret.protocols.http.response import Answer, Answered
 from leveret.protocols.management.bindings import bindings_to
 from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.context import AdminContext, Row
-from leveret.protocols.management.listing import Fetch, Key, fetched, listed, one, range_of, reduced
+from leveret.protocols.management.listing import Fetch, Key, fetched, listed, one, range_of, reduced, rows
 from leveret.protocols.management.rates import DEPTHS, STATS, SampleRange, counted, held_messages, message_stats
 from leveret.protocols.management.refusals import BadRequest, done
 from leveret.runtime.runtime import Runtime
@@ -37,7 +37,7 @@ TAKEN_BYTES = 300  # or is taken, or not due yet
 # Looking
 
 
-def list_all(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def list_all(call: ManagementCall) -> Answered:
     """The queues of the virtual host that the path names, or of all that the user sees."""
     with call.runtime as core:
         queues = ByName(call.runtime, call.virtual_hosts(core))
@@ -157,11 +157,7 @@ def look(call: ManagementCall) -> Answer:
     return one(call, found)
 
 
-def list_bindings(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """The bindings that lead to a queue."""
-    with call.runtime as core:
-        rows = bindings_to(call.virtual_host(core), call.queue(core))
-    return listed(call, rows)
+list_bindings = rows(lambda call, core: bindings_to(call.virtual_host(core), call.queue(core)))
 
 
 def shown(
@@ -270,7 +266,7 @@ def head_timestamp(queue: Queue) -> int | None:
 # Changing
 
 
-def declare(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def declare(call: ManagementCall) -> Answered:
     """Make a queue; one that is there already must be the same."""
     name, arguments = call.named("queue"), call.arguments()
     durable, auto_delete = call.field("durable", bool, False), call.field("auto_delete", bool, False)
@@ -302,7 +298,7 @@ def check_room(context: AdminContext, virtual_host: Vhost) -> None:
         )
 
 
-def delete(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def delete(call: ManagementCall) -> Answered:
     """Delete a queue with everything in it."""
     if_unused, if_empty = call.flag("if-unused"), call.flag("if-empty")
 
@@ -317,7 +313,7 @@ def delete(call: ManagementCall) -> Answer | Awaitable[Answer]:
     return call.change(remove)
 
 
-def purge(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def purge(call: ManagementCall) -> Answered:
     """Delete the messages that wait."""
 
     def empty(core: Broker) -> Answer:
@@ -329,7 +325,7 @@ def purge(call: ManagementCall) -> Answer | Awaitable[Answer]:
     return call.change(empty)
 
 
-def act(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def act(call: ManagementCall) -> Answered:
     """What an administrator does to a queue: pause, resume; sync and cancel_sync are for mirrors, and do nothing."""
     action = call.field("action", str)
     if action not in ("sync", "cancel_sync", "pause", "resume"):

@@ -58,12 +58,10 @@ class SampleSeries:
         self.samples: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=samples_max)
 
     def add(self, at_ms: int, values: tuple[int, ...]) -> None:
-        """Keep what counters say."""
         self.samples.append((at_ms, values))
 
     @property
     def last(self) -> tuple[int, ...]:
-        """What counters said last."""
         return self.samples[-1][1] if self.samples else IDLE
 
     @property
@@ -170,11 +168,9 @@ class Rates:
         return {**self._churn(), **queues}
 
     def of_vhost(self, name: str) -> SampleSeries:
-        """The history of a virtual host: of its queues together."""
         return self.vhosts.get(name, STILL)
 
     def of(self, queue: Queue) -> SampleSeries:
-        """The history of a queue."""
         return self._series.get(queue.id, STILL)
 
 
@@ -245,7 +241,6 @@ class NodeRates(Rates):
         self._churned: dict[str, int] = dict.fromkeys(QUEUES, 0)
 
     async def sample(self) -> None:
-        """Look at every queue of every shard once."""
         sums: dict[str, list[int]] = {}
         told: dict[Rates, tuple[int, ...]] = {}
         for rates in self._shards():
@@ -270,5 +265,4 @@ class NodeRates(Rates):
         return now
 
     def churn(self, core: Broker) -> dict[str, int]:
-        """What has come and gone on this node."""
         return {**self._churn(), **self._churned}

@@ -9,41 +9,25 @@ from typing import Any
 from leveret.core import errors
 from leveret.core.errors import InvalidArgument
 from leveret.core.policy import APPLY_TO, Policy, recognised
+from leveret.protocols.http.problem import STATUSES
 from leveret.protocols.http.request import Refusal
 from leveret.protocols.http.response import REASONS, Headers, Response, json_response
 
 NO_CACHE = (("Cache-Control", "no-cache"),)
 
-WORDS: dict[type[errors.LeveretError], tuple[int, str]] = {
-    errors.LeveretError: (500, "internal_server_error"),
-    errors.NotFound: (404, "not_found"),
-    errors.VhostNotFound: (404, "not_found"),
-    errors.QueueNotFound: (404, "not_found"),
-    errors.ExchangeNotFound: (404, "not_found"),
-    errors.MessageNotFound: (404, "not_found"),
-    errors.PreconditionFailed: (400, "bad_request"),
-    errors.StaleGeneration: (400, "bad_request"),
-    errors.InvalidArgument: (400, "bad_request"),
-    errors.AccessRefused: (401, "not_authorised"),
-    errors.ResourceLocked: (400, "bad_request"),
-    errors.InvalidReceipt: (400, "bad_request"),
-    errors.NotSupported: (400, "bad_request"),
-    errors.QueueFull: (400, "bad_request"),
-    errors.MessageTooLarge: (400, "bad_request"),
-    errors.TooMany: (400, "bad_request"),
-    errors.Unreachable: (503, "service_unavailable"),
-    errors.BrokerClosed: (503, "service_unavailable"),
-    errors.JournalError: (500, "internal_server_error"),
-    errors.JournalFailed: (503, "service_unavailable"),
-    errors.Fenced: (503, "service_unavailable"),
-    errors.StoreUnreachable: (503, "service_unavailable"),
-    errors.DiskFull: (507, "insufficient_storage"),
-    errors.BlobStoreFailed: (503, "service_unavailable"),
-    errors.DataLocked: (500, "internal_server_error"),
-    errors.UnknownFormat: (500, "internal_server_error"),
-    errors.DamagedJournal: (500, "internal_server_error"),
-    errors.WrongKey: (500, "internal_server_error"),
+_WORDS = {
+    401: "not_authorised",
+    404: "not_found",
+    500: "internal_server_error",
+    503: "service_unavailable",
+    507: "insufficient_storage",
 }
+_OTHERWISE: dict[type[errors.LeveretError], int] = {errors.AccessRefused: 401, errors.Unreachable: 503}
+WORDS: dict[type[errors.LeveretError], tuple[int, str]] = {
+    kind: (status, _WORDS[status]) if status in _WORDS else (400, "bad_request")
+    for kind, status in {**STATUSES, **_OTHERWISE}.items()
+}
+"""As REST has it, but for what RabbitMQ knows as a bad request."""
 
 
 class Missing(errors.NotFound):

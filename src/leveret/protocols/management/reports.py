@@ -14,8 +14,7 @@ from typing import Any
 
 from leveret.core.errors import NotFound
 from leveret.protocols.http.cluster import awaited
-from leveret.protocols.http.response import Response, page_headers
-from leveret.protocols.http.router import Answer
+from leveret.protocols.http.response import Answer, Response, page_headers
 from leveret.protocols.management.call import ManagementCall
 from leveret.protocols.management.listing import listed
 from leveret.protocols.management.refusals import NO_CACHE, answer

@@ -1,10 +1,8 @@
 """Every endpoint: its operation, and the function that answers. docs/management.md has the same as a table."""
 
-from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from leveret.protocols.http.cluster import PLAIN, InCluster
-from leveret.protocols.http.router import Answer
 from leveret.protocols.management import (
     alerts,
     bindings,
@@ -22,9 +20,8 @@ from leveret.protocols.management import (
     users,
     vhosts,
 )
-from leveret.protocols.management.call import ManagementCall
+from leveret.protocols.management.call import Endpoint
 
-Endpoint = Callable[[ManagementCall], Answer | Awaitable[Answer]]
 Row = tuple[str, Endpoint] | tuple[str, Endpoint, InCluster]
 Table = dict[tuple[str, str], Row]
 """By method and path: the fields of a route."""
@@ -42,8 +39,8 @@ BROKER: Table = {
     ("GET", "/overview"): ("overview.look", overview.look, merging.OVERVIEW),
     ("GET", "/whoami"): ("users.who", users.who),
     ("GET", "/auth"): ("auth.look", overview.auth),
-    ("GET", "/auth/hash_password/{password}"): ("users.hash-password", users.hash_named),
-    ("POST", "/auth/hash_password"): ("users.hash-password", users.hash_given),
+    ("GET", "/auth/hash_password/{password}"): ("users.hash-password", users.hash_password),
+    ("POST", "/auth/hash_password"): ("users.hash-password", users.hash_password),
     ("GET", "/extensions"): ("extensions.list", overview.extensions),
     ("GET", "/cluster-name"): ("cluster-name.look", policies.look_at_cluster_name),
     ("PUT", "/cluster-name"): ("cluster-name.set", policies.put_cluster_name),

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import secrets
 from base64 import b64encode
-from collections.abc import Awaitable
+from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
 
 from leveret.core.broker import Broker
 from leveret.protocols.http.cluster import awaited
-from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import ManagementCall, spelled
+from leveret.protocols.http.response import Answer, Answered
+from leveret.protocols.management.call import ManagementCall, change, spelled
 from leveret.protocols.management.context import Row
-from leveret.protocols.management.listing import listed, one
+from leveret.protocols.management.listing import listed, row, rows
 from leveret.protocols.management.refusals import BadRequest, Missing, answer, done, invalid, pairs, term
 from leveret.security import passwords
 from leveret.security.users import UNLIMITED, User
@@ -39,24 +39,20 @@ def find(call: ManagementCall) -> User:
     return users.get(call.named("user"))
 
 
-def list_all(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Every user."""
-    return listed(call, [shown(user) for user in call.context.access.users])
-
-
-def list_without_permissions(call: ManagementCall) -> Answer | Awaitable[Answer]:
+@rows
+def list_without_permissions(call: ManagementCall, core: Broker) -> list[Row]:
     """Those who may enter no virtual host."""
     access = call.context.access
     known = {row.user for row in access.permissions}
-    return listed(call, [shown(user) for user in access.users if user.name not in known])
+    return [shown(user) for user in access.users if user.name not in known]
 
 
-def look(call: ManagementCall) -> Answer:
-    """One user."""
-    return one(call, shown(find(call)))
+list_all = rows(lambda call, core: [shown(user) for user in call.context.access.users])
+look = row(lambda call, core: shown(find(call)))
+delete = change("users.delete", lambda call, core: {"name": find(call).name})
 
 
-def put(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def put(call: ManagementCall) -> Answered:
     """Make or change a user: a password, its hash, or neither, which is no password."""
     name, body = call.named("user"), call.body
     if "tags" not in body:
@@ -74,17 +70,12 @@ async def _put_hashed(call: ManagementCall, name: str, password: str) -> Answer:
     return await awaited(_put(call, name, stored))
 
 
-def _put(call: ManagementCall, name: str, stored: str) -> Answer | Awaitable[Answer]:
+def _put(call: ManagementCall, name: str, stored: str) -> Answered:
     arguments = {"name": name, "password_hash": stored, "tags": call.body["tags"]}
     return call.put("users.put", lambda core: name in call.context.access.users, arguments)
 
 
-def delete(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Forget a user and its permissions."""
-    return call.changed("users.delete", lambda core: {"name": find(call).name})
-
-
-def delete_some(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def delete_some(call: ManagementCall) -> Answered:
     """Forget several users, all or none."""
     names = call.field("users", list)
     if len(names) > USERS_MAX:
@@ -106,18 +97,14 @@ def who(call: ManagementCall) -> Answer:
     return answer({"name": call.user, "tags": sorted(call.identity.tags)})
 
 
-def hash_named(call: ManagementCall) -> Answer:
-    """The hash of the password in the path, as RabbitMQ has it. Logs do not show this path; proxies may."""
-    return _hashed(call.named("password"))
+def hash_password(call: ManagementCall) -> Answer:
+    """The hash of a password, as RabbitMQ has it in files of definitions.
 
-
-def hash_given(call: ManagementCall) -> Answer:
-    """The hash of the password in the body, which is in no log on the way."""
-    return _hashed(call.field("password", str))
-
-
-def _hashed(password: str) -> Answer:
-    """The hash that RabbitMQ would keep, for files of definitions."""
+    The password is in the body, or in the path: logs do not show this path, but proxies may.
+    """
+    password = call.request.parameters.get("password")
+    if password is None:
+        password = call.field("password", str)
     secret, salt = passwords.encoded(password), secrets.token_bytes(SALT_BYTES)
     if len(secret) > passwords.PASSWORD_BYTES_MAX:
         raise BadRequest(f"the password has {len(secret)} bytes, the limit is {passwords.PASSWORD_BYTES_MAX}")
@@ -129,7 +116,7 @@ PATTERNS = {PERMISSIONS: ("configure", "write", "read"), TOPICS: ("exchange", "w
 """The fields of both kinds: what a user may do in a virtual host, and which keys of a topic exchange it may use."""
 
 
-def list_permissions(call: ManagementCall, kind: str = PERMISSIONS) -> Answer | Awaitable[Answer]:
+def list_permissions(call: ManagementCall, kind: str = PERMISSIONS) -> Answered:
     """Of all users, or of the user or the virtual host that the path names."""
     only = {}
     if "user" in call.request.parameters:
@@ -154,17 +141,11 @@ def _named(call: ManagementCall, kind: str) -> list[Row]:
     return found
 
 
-def look_at_permission(call: ManagementCall) -> Answer:
-    """What one user may do in one virtual host."""
-    return one(call, _named(call, PERMISSIONS)[0])
+look_at_permission = row(lambda call, core: _named(call, PERMISSIONS)[0])
+look_at_topics = rows(lambda call, core: _named(call, TOPICS))
 
 
-def look_at_topics(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Which keys one user may use in one virtual host."""
-    return listed(call, _named(call, TOPICS))
-
-
-def put_permission(call: ManagementCall, kind: str = PERMISSIONS) -> Answer | Awaitable[Answer]:
+def put_permission(call: ManagementCall, kind: str = PERMISSIONS) -> Answered:
     """Let a user do something in a virtual host."""
     call.need(*PATTERNS[kind])
     given = {name: call.field(name, str) for name in PATTERNS[kind]}
@@ -178,18 +159,15 @@ def put_permission(call: ManagementCall, kind: str = PERMISSIONS) -> Answer | Aw
     return call.put(f"{kind}.set", is_known, {**place, **given})
 
 
-def delete_permission(call: ManagementCall, kind: str = PERMISSIONS) -> Answer | Awaitable[Answer]:
-    """Keep a user out of a virtual host, or let it use every key again."""
-
-    def found(core: Broker) -> Row:
-        _named(call, kind)
-        return dict(call.request.parameters)
-
-    return call.changed(f"{kind}.clear", found)
+def _place(call: ManagementCall, core: Broker, kind: str) -> Row:
+    """What the path names, if there is a permission."""
+    _named(call, kind)
+    return dict(call.request.parameters)
 
 
-list_topics, put_topic, delete_topics = (
-    partial(each, kind=TOPICS) for each in (list_permissions, put_permission, delete_permission)
+list_topics, put_topic = (partial(each, kind=TOPICS) for each in (list_permissions, put_permission))
+delete_permission, delete_topics = (
+    change(f"{kind}.clear", partial(_place, kind=kind)) for kind in (PERMISSIONS, TOPICS)
 )
 
 
@@ -215,40 +193,42 @@ def check_vhost(limits: Row) -> None:
         raise invalid(wrong)
 
 
-def _limit(call: ManagementCall) -> Row:
-    """The limit that the path names, with its new value; DELETE removes it."""
-    if call.request.method == "DELETE":
-        return {call.named("limit"): UNLIMITED}
-    call.need("value")
-    return {call.named("limit"): spelled(call.body["value"], int)}
-
-
-def list_vhost_limits(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Those of the virtual host that the path names, or of all that the user sees."""
-    with call.runtime as core:
-        names = [virtual_host.name for virtual_host in call.virtual_hosts(core)]
-    found = [{"vhost": name, "value": call.context.access.vhost_limits(name).values()} for name in names]
-    return listed(call, [row for row in found if row["value"]])
-
-
-def change_vhost_limit(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Set or remove a limit of a virtual host; -1 is none."""
-    limits = _limit(call)
-    check_vhost(limits)
-    return call.changed("vhosts.limits", lambda core: {"name": call.virtual_host(core).name, "limits": limits})
-
-
-def list_user_limits(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Those of the user that the path names, or of all."""
-    users = [find(call)] if "user" in call.request.parameters else call.context.access.users
-    found = [{"user": user.name, "value": user.to_dict()["limits"]} for user in users]
-    return listed(call, [row for row in found if row["value"]])
-
-
-def change_user_limit(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Set or remove a limit of a user; -1 is none."""
-    limits = _limit(call)
+def _check_user(limits: Row) -> None:
     wrong = _wrong(limits, OF_USER, "user-limits")
     if wrong is not None:
         raise BadRequest(wrong)
-    return call.changed("users.limits", lambda core: {"name": find(call).name, "limits": limits})
+
+
+def _limit(call: ManagementCall, check: Callable[[Row], None]) -> Row:
+    """The limit that the path names, with its new value, -1 for none; DELETE removes it."""
+    value: object = UNLIMITED
+    if call.request.method != "DELETE":
+        call.need("value")
+        value = spelled(call.body["value"], int)
+    check({call.named("limit"): value})
+    return {call.named("limit"): value}
+
+
+@rows
+def list_vhost_limits(call: ManagementCall, core: Broker) -> list[Row]:
+    """Those of the virtual host that the path names, or of all that the user sees."""
+    names = [virtual_host.name for virtual_host in call.virtual_hosts(core)]
+    found = [{"vhost": name, "value": call.context.access.vhost_limits(name).values()} for name in names]
+    return [row for row in found if row["value"]]
+
+
+@rows
+def list_user_limits(call: ManagementCall, core: Broker) -> list[Row]:
+    """Those of the user that the path names, or of all."""
+    users = [find(call)] if "user" in call.request.parameters else call.context.access.users
+    found = [{"user": user.name, "value": user.to_dict()["limits"]} for user in users]
+    return [row for row in found if row["value"]]
+
+
+# The limits first: what is wrong with them is told before what is missing.
+change_vhost_limit = change(
+    "vhosts.limits", lambda call, core: {"limits": _limit(call, check_vhost), "name": call.virtual_host(core).name}
+)
+change_user_limit = change(
+    "users.limits", lambda call, core: {"limits": _limit(call, _check_user), "name": find(call).name}
+)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from leveret.core.broker import Broker
 from leveret.core.topology import Vhost
 from leveret.operations.vhosts import UNDEFINED
-from leveret.protocols.http.router import Answer
-from leveret.protocols.management.call import ManagementCall
+from leveret.protocols.http.response import Answer, Answered
+from leveret.protocols.management.call import ManagementCall, change
 from leveret.protocols.management.context import AdminContext, Row
-from leveret.protocols.management.listing import listed, one
+from leveret.protocols.management.listing import listed, row
 from leveret.protocols.management.rates import DEPTH_INDEXES, DEPTHS, message_stats
 from leveret.protocols.management.refusals import BadRequest, done
 from leveret.security.users import tag_set
@@ -35,7 +33,7 @@ def shown(context: AdminContext, virtual_host: Vhost) -> Row:
     }
 
 
-def list_all(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def list_all(call: ManagementCall) -> Answered:
     """Those that the user sees."""
     with call.runtime as core:
         virtual_hosts = call.virtual_hosts(core)
@@ -47,13 +45,11 @@ def list_all(call: ManagementCall) -> Answer | Awaitable[Answer]:
     )
 
 
-def look(call: ManagementCall) -> Answer:
-    """One virtual host."""
-    with call.runtime as core:
-        return one(call, shown(call.context, call.virtual_host(core)))
+look = row(lambda call, core: shown(call.context, call.virtual_host(core)))
+delete = change("vhosts.delete", lambda call, core: {"name": call.virtual_host(core).name, "force": True})
 
 
-def put(call: ManagementCall) -> Answer | Awaitable[Answer]:
+def put(call: ManagementCall) -> Answered:
     """Make a virtual host, or say something else about one."""
     name, body = call.named("vhost"), call.body
     told: Row = {"tracing": call.field("tracing", bool)} if "tracing" in body else {}
@@ -72,11 +68,6 @@ def put(call: ManagementCall) -> Answer | Awaitable[Answer]:
         return done(204 if known else 201)
 
     return call.change(keep)
-
-
-def delete(call: ManagementCall) -> Answer | Awaitable[Answer]:
-    """Delete a virtual host with everything in it."""
-    return call.changed("vhosts.delete", lambda core: {"name": call.virtual_host(core).name, "force": True})
 
 
 def start(call: ManagementCall) -> Answer:

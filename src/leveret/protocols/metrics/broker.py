@@ -6,8 +6,7 @@ Of a Redis, of PostgreSQL and of a cluster nothing is said where there is none.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
-from operator import itemgetter
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from leveret.core.histogram import Histogram
@@ -32,23 +31,18 @@ def by_amqp(name: str, help: str, counter: str) -> BrokerMetric:
     return figure(f"rabbitmq_global_{name}_total", f"{help}, by AMQP", lambda facts: {BY_AMQP: facts.traffic[counter]})
 
 
-def by_type(name: str, help: str, of: Callable[[dict[str, int]], int]) -> BrokerMetric:
+def by_type(name: str, help: str, counter: str) -> BrokerMetric:
     """What was counted in queues, by their type."""
 
     def told(facts: ScrapeFacts) -> dict[Labels, int]:
-        return {TYPES[kind]: of(tally.counts) for kind, tally in facts.tallies.items()}
+        return {TYPES[kind]: counts[counter] for kind, counts in facts.by_type.items()}
 
     return figure(f"rabbitmq_global_{name}_total", help, told)
 
 
-def on_channels(name: str, help: str, of: Callable[[ScrapeFacts], int]) -> BrokerMetric:
-    """A counter of all channels together."""
-    return figure(f"rabbitmq_channel_{name}_total", help, of)
-
-
 def died(reason: str) -> BrokerMetric:
     """What died in queues."""
-    return by_type(f"messages_dead_lettered_{reason}", f"Messages that died: {reason}", lambda counts: counts[reason])
+    return by_type(f"messages_dead_lettered_{reason}", f"Messages that died: {reason}", reason)
 
 
 GLOBAL = (
@@ -58,76 +52,62 @@ GLOBAL = (
     by_amqp("messages_unroutable_dropped", "Messages that no queue wanted", "dropped"),
     by_amqp("messages_unroutable_returned", "Messages returned because no queue wanted them", "returned"),
     by_amqp("messages_get_empty", "basic.get from an empty queue", "empty_gets"),
-    by_type("messages_routed", "Messages that came into queues", lambda c: c["published"]),
-    by_type("messages_delivered", "Messages handed out", lambda c: c["delivered"]),
+    by_type("messages_routed", "Messages that came into queues", "published"),
+    by_type("messages_delivered", "Messages handed out", "delivered"),
     by_type(
-        "messages_delivered_consume_manual_ack",
-        "Messages pushed to consumers that acknowledge",
-        lambda c: c["pushed"] - c["pushed_settled"],
+        "messages_delivered_consume_manual_ack", "Messages pushed to consumers that acknowledge", "pushed_unsettled"
     ),
     by_type(
-        "messages_delivered_consume_auto_ack",
-        "Messages pushed to consumers that do not acknowledge",
-        lambda c: c["pushed_settled"],
+        "messages_delivered_consume_auto_ack", "Messages pushed to consumers that do not acknowledge", "pushed_settled"
     ),
     by_type(
         "messages_delivered_get_manual_ack",
         "Messages taken one by one, to be acknowledged: basic.get, SQS, REST",
-        lambda c: c["delivered"] - c["pushed"] - c["taken_settled"],
+        "taken_unsettled",
     ),
-    by_type(
-        "messages_delivered_get_auto_ack",
-        "Messages taken by basic.get without acknowledgements",
-        lambda c: c["taken_settled"],
-    ),
-    by_type("messages_redelivered", "Messages handed out again", lambda c: c["redelivered"]),
-    by_type("messages_acknowledged", "Messages acknowledged", lambda c: c["acked"]),
+    by_type("messages_delivered_get_auto_ack", "Messages taken by basic.get without acknowledgements", "taken_settled"),
+    by_type("messages_redelivered", "Messages handed out again", "redelivered"),
+    by_type("messages_acknowledged", "Messages acknowledged", "acked"),
     *map(died, DEATHS),
     figure("rabbitmq_global_publishers", "Channels that have published", lambda f: {BY_AMQP: f.traffic["publishers"]}),
     figure("rabbitmq_global_consumers", "Consumers now", lambda f: {BY_AMQP: f.objects["consumers"]}),
 )
 # What older dashboards of RabbitMQ look at: the same without labels.
 CHANNELS = (
-    on_channels("messages_published", "Messages published", lambda f: f.traffic["received"]),
-    on_channels("messages_confirmed", "Messages confirmed, or refused", lambda f: f.traffic["confirmed"]),
-    on_channels("messages_unroutable_dropped", "Messages that no queue wanted", lambda f: f.traffic["dropped"]),
-    on_channels("messages_unroutable_returned", "Messages returned", lambda f: f.traffic["returned"]),
-    on_channels("messages_acked", "Messages acknowledged", lambda f: f.traffic["acknowledged"]),
-    on_channels("messages_redelivered", "Messages handed out again", lambda f: f.traffic["redelivered"]),
-    on_channels("messages_delivered", "Messages pushed, not to be acknowledged", lambda f: f.counted("pushed_settled")),
-    on_channels(
-        "messages_delivered_ack",
-        "Messages pushed, to be acknowledged",
-        lambda f: f.counted("pushed") - f.counted("pushed_settled"),
-    ),
-    on_channels("get", "Messages taken one by one, not to be acknowledged", lambda f: f.counted("taken_settled")),
-    on_channels(
-        "get_ack",
-        "Messages taken one by one, to be acknowledged",
-        lambda f: f.counted("delivered") - f.counted("pushed") - f.counted("taken_settled"),
-    ),
-    on_channels("get_empty", "basic.get from an empty queue", lambda f: f.traffic["empty_gets"]),
-    figure("rabbitmq_channel_consumers", "Consumers on channels", lambda f: f.objects["consumers"]),
+    figure("rabbitmq_channel_messages_published_total", "Messages published", "traffic.received"),
+    figure("rabbitmq_channel_messages_confirmed_total", "Messages confirmed, or refused", "traffic.confirmed"),
+    figure("rabbitmq_channel_messages_unroutable_dropped_total", "Messages that no queue wanted", "traffic.dropped"),
+    figure("rabbitmq_channel_messages_unroutable_returned_total", "Messages returned", "traffic.returned"),
+    figure("rabbitmq_channel_messages_acked_total", "Messages acknowledged", "traffic.acknowledged"),
+    figure("rabbitmq_channel_messages_redelivered_total", "Messages handed out again", "traffic.redelivered"),
     figure(
-        "rabbitmq_channel_messages_unacked",
-        "Messages given to channels and not settled",
-        lambda f: f.traffic["unacked"],
+        "rabbitmq_channel_messages_delivered_total", "Messages pushed, not to be acknowledged", "counted.pushed_settled"
     ),
+    figure(
+        "rabbitmq_channel_messages_delivered_ack_total",
+        "Messages pushed, to be acknowledged",
+        "counted.pushed_unsettled",
+    ),
+    figure("rabbitmq_channel_get_total", "Messages taken one by one, not to be acknowledged", "counted.taken_settled"),
+    figure(
+        "rabbitmq_channel_get_ack_total", "Messages taken one by one, to be acknowledged", "counted.taken_unsettled"
+    ),
+    figure("rabbitmq_channel_get_empty_total", "basic.get from an empty queue", "traffic.empty_gets"),
+    figure("rabbitmq_channel_consumers", "Consumers on channels", "objects.consumers"),
+    figure("rabbitmq_channel_messages_unacked", "Messages given to channels and not settled", "traffic.unacked"),
     figure(
         "rabbitmq_channel_messages_unconfirmed",
         "Messages published on channels and not confirmed",
-        lambda f: f.traffic["unconfirmed"],
+        "traffic.unconfirmed",
     ),
 )
 QUEUES = (
-    figure("rabbitmq_queue_messages_ready", "Messages that wait to be taken", lambda f: f.sum("ready")),
-    figure("rabbitmq_queue_messages_unacked", "Messages taken and not settled", lambda f: f.sum("leased")),
-    figure("rabbitmq_queue_messages", "Messages that wait or are taken", lambda f: f.sum("ready") + f.sum("leased")),
-    figure("rabbitmq_queue_messages_ready_bytes", "Bodies that wait", lambda f: f.sum("ready_bytes")),
-    figure("rabbitmq_queue_consumers", "Consumers on queues", lambda f: f.sum("consumers")),
-    figure(
-        "rabbitmq_queue_messages_published_total", "Messages that came into queues", lambda f: f.counted("published")
-    ),
+    figure("rabbitmq_queue_messages_ready", "Messages that wait to be taken", "held.ready"),
+    figure("rabbitmq_queue_messages_unacked", "Messages taken and not settled", "held.leased"),
+    figure("rabbitmq_queue_messages", "Messages that wait or are taken", lambda f: f.held["ready"] + f.held["leased"]),
+    figure("rabbitmq_queue_messages_ready_bytes", "Bodies that wait", "held.ready_bytes"),
+    figure("rabbitmq_queue_consumers", "Consumers on queues", "held.consumers"),
+    figure("rabbitmq_queue_messages_published_total", "Messages that came into queues", "counted.published"),
 )
 
 
@@ -165,17 +145,15 @@ def alarmed(facts: ScrapeFacts, what: str) -> int:
 PROCESS = (
     figure("rabbitmq_build_info", "RabbitMQ whose API this is, and versions of ours", build),
     figure("rabbitmq_identity_info", "Node and cluster", identity),
-    figure("rabbitmq_process_resident_memory_bytes", "Memory used", lambda f: f.memory_bytes),
+    figure("rabbitmq_process_resident_memory_bytes", "Memory used", "memory_bytes"),
     figure(
-        "rabbitmq_resident_memory_limit_bytes",
-        "Memory over which publishers are blocked",
-        lambda f: f.process.memory_bytes_max,
+        "rabbitmq_resident_memory_limit_bytes", "Memory over which publishers are blocked", "process.memory_bytes_max"
     ),
-    figure("rabbitmq_disk_space_available_bytes", "Free disk space", lambda f: f.free_bytes),
+    figure("rabbitmq_disk_space_available_bytes", "Free disk space", "free_bytes"),
     figure(
         "rabbitmq_disk_space_available_limit_bytes",
         "Free disk space below which publishers are blocked",
-        lambda f: f.process.free_bytes_min,
+        "process.free_bytes_min",
     ),
     figure(
         "rabbitmq_alarms_memory_used_watermark",
@@ -187,13 +165,13 @@ PROCESS = (
         "1 while publishers are blocked for want of disk space",
         lambda f: alarmed(f, "disk"),
     ),
-    figure("rabbitmq_process_open_fds", "Open files and sockets", lambda f: f.files),
-    figure("rabbitmq_process_max_fds", "Open files that there may be", lambda f: f.process.files_max),
-    figure("rabbitmq_process_open_tcp_sockets", "Open AMQP sockets", lambda f: f.objects["connections"]),
-    figure("rabbitmq_process_max_tcp_sockets", "Open sockets that there may be", lambda f: f.process.files_max),
-    figure("process_resident_memory_bytes", "Memory used", lambda f: f.memory_bytes),
-    figure("process_open_fds", "Open files and sockets", lambda f: f.files),
-    figure("process_max_fds", "Open files that there may be", lambda f: f.process.files_max),
+    figure("rabbitmq_process_open_fds", "Open files and sockets", "files"),
+    figure("rabbitmq_process_max_fds", "Open files that there may be", "process.files_max"),
+    figure("rabbitmq_process_open_tcp_sockets", "Open AMQP sockets", "objects.connections"),
+    figure("rabbitmq_process_max_tcp_sockets", "Open sockets that there may be", "process.files_max"),
+    figure("process_resident_memory_bytes", "Memory used", "memory_bytes"),
+    figure("process_open_fds", "Open files and sockets", "files"),
+    figure("process_max_fds", "Open files that there may be", "process.files_max"),
     figure("process_cpu_seconds_total", "CPU time used", lambda f: round(f.cpu_s, 3)),
     figure(
         "process_start_time_seconds",
@@ -202,19 +180,24 @@ PROCESS = (
     ),
 )
 OBJECTS = (
-    figure("rabbitmq_connections", "Connections now", lambda f: f.objects["connections"]),
-    figure("rabbitmq_channels", "Channels now", lambda f: f.objects["channels"]),
-    figure("rabbitmq_consumers", "Consumers now", lambda f: f.objects["consumers"]),
-    figure("rabbitmq_queues", "Queues now", lambda f: f.objects["queues"]),
-    figure("rabbitmq_connections_opened_total", "Connections opened", lambda f: f.churn["connection_created"]),
-    figure("rabbitmq_connections_closed_total", "Connections closed", lambda f: f.churn["connection_closed"]),
-    figure("rabbitmq_channels_opened_total", "Channels opened", lambda f: f.churn["channel_created"]),
-    figure("rabbitmq_channels_closed_total", "Channels closed", lambda f: f.churn["channel_closed"]),
-    figure("rabbitmq_queues_declared_total", "Queues declared", lambda f: f.churn["queue_declared"]),
-    figure("rabbitmq_queues_created_total", "Queues created", lambda f: f.churn["queue_created"]),
-    figure("rabbitmq_queues_deleted_total", "Queues deleted", lambda f: f.churn["queue_deleted"]),
+    figure("rabbitmq_connections", "Connections now", "objects.connections"),
+    figure("rabbitmq_channels", "Channels now", "objects.channels"),
+    figure("rabbitmq_consumers", "Consumers now", "objects.consumers"),
+    figure("rabbitmq_queues", "Queues now", "objects.queues"),
+    figure("rabbitmq_connections_opened_total", "Connections opened", "churn.connection_created"),
+    figure("rabbitmq_connections_closed_total", "Connections closed", "churn.connection_closed"),
+    figure("rabbitmq_channels_opened_total", "Channels opened", "churn.channel_created"),
+    figure("rabbitmq_channels_closed_total", "Channels closed", "churn.channel_closed"),
+    figure("rabbitmq_queues_declared_total", "Queues declared", "churn.queue_declared"),
+    figure("rabbitmq_queues_created_total", "Queues created", "churn.queue_created"),
+    figure("rabbitmq_queues_deleted_total", "Queues deleted", "churn.queue_deleted"),
 )
 NODE = PROCESS + OBJECTS
+
+
+def labelled(label: str, counts: Mapping[str, int | float]) -> dict[Labels, int | float]:
+    """Numbers with one label."""
+    return {labels(**{label: value}): count for value, count in counts.items()}
 
 
 def by_priority(facts: ScrapeFacts, which: str = "by_priority") -> dict[Labels, int]:
@@ -240,36 +223,6 @@ def times(facts: ScrapeFacts, which: str) -> Times:
     return Times(together, EDGES_S_OF_MS, 1_000)
 
 
-def dead(facts: ScrapeFacts) -> dict[Labels, int]:
-    """What died, by its reason."""
-    return {labels(reason=reason): facts.counted(reason) for reason in DEATHS}
-
-
-def failed(facts: ScrapeFacts) -> int:
-    """Deliveries that did not end in an acknowledgement."""
-    return facts.counted("nacked") + facts.counted("timed_out") + facts.counted("rejected")
-
-
-def sync_times(facts: ScrapeFacts) -> Told:
-    """How long the disk took."""
-    return None if facts.storage is None else Times(facts.storage.sync_us, EDGES_S_OF_US, 1_000_000)
-
-
-def commit_sizes(facts: ScrapeFacts) -> Told:
-    """How much went to the disk together."""
-    return None if facts.storage is None else Times(facts.storage.batch_entries, EDGES_OF_COUNTS)
-
-
-def stored(name: str) -> Callable[[ScrapeFacts], Told]:
-    """A figure of the journal, if there is one."""
-    return lambda facts: None if facts.storage is None else getattr(facts.storage, name)
-
-
-def lists_end(facts: ScrapeFacts) -> Told:
-    """When revocation lists expire, if there are any."""
-    return {labels(of=name): at_ms / 1_000 for name, at_ms in facts.process.lists_end_ms().items()} or None
-
-
 def by_listener(of: Callable[[ConnectionBudget], int]) -> Callable[[ScrapeFacts], Told]:
     """A figure of the budget of each protocol."""
     return lambda facts: {labels(listener=each.listener): of(each) for each in facts.process.budgets}
@@ -278,9 +231,7 @@ def by_listener(of: Callable[[ConnectionBudget], int]) -> Callable[[ScrapeFacts]
 def forwarded(facts: ScrapeFacts) -> Told:
     """Rows of the audit log for the collector, if there is one."""
     forwarder = facts.audit.forwarder
-    if forwarder is None:
-        return None
-    return {labels(outcome="sent"): forwarder.sent, labels(outcome="dropped"): forwarder.dropped}
+    return None if forwarder is None else labelled("outcome", {"sent": forwarder.sent, "dropped": forwarder.dropped})
 
 
 LISTENERS = (
@@ -313,13 +264,11 @@ MESSAGES = (
         "Messages that came into queues, by priority",
         lambda f: by_priority(f, "published_by_priority"),
     ),
-    figure("leveret_messages_scheduled", "Messages that are not due yet", lambda f: f.sum("scheduled")),
+    figure("leveret_messages_scheduled", "Messages that are not due yet", "held.scheduled"),
     figure(
-        "leveret_messages_backing_off",
-        "Messages that come back some time after a failed delivery",
-        lambda f: f.sum("backing_off"),
+        "leveret_messages_backing_off", "Messages that come back some time after a failed delivery", "held.backing_off"
     ),
-    figure("leveret_leases", "Messages taken and not settled", lambda f: f.sum("leased")),
+    figure("leveret_leases", "Messages taken and not settled", "held.leased"),
     figure("leveret_oldest_message_age_seconds", "How long the first of all messages waits", oldest_s),
     figure(
         "leveret_waiting_seconds",
@@ -333,56 +282,68 @@ MESSAGES = (
         lambda f: times(f, "processing"),
         "histogram",
     ),
-    figure("leveret_dead_letters_total", "Messages that died, by reason", dead),
-    figure("leveret_deliveries_failed_total", "Deliveries nacked, rejected or timed out", failed),
-    figure("leveret_publishes_refused_total", "Messages that a full queue refused", lambda f: f.counted("refused")),
-    figure("leveret_rate_limited_requests_total", "Requests over HTTP refused with 429", lambda f: f.limited),
+    figure(
+        "leveret_dead_letters_total",
+        "Messages that died, by reason",
+        lambda f: labelled("reason", {reason: f.counted[reason] for reason in DEATHS}),
+    ),
+    figure(
+        "leveret_deliveries_failed_total",
+        "Deliveries nacked, rejected or timed out",
+        lambda f: sum(f.counted[name] for name in ("nacked", "timed_out", "rejected")),
+    ),
+    figure("leveret_publishes_refused_total", "Messages that a full queue refused", "counted.refused"),
+    figure("leveret_rate_limited_requests_total", "Requests over HTTP refused with 429", "limited"),
     figure(
         "leveret_spans_total",
         "Spans of traced messages, by outcome; avoided counts messages over tracing_rate_max",
-        lambda f: {labels(outcome=outcome): count for outcome, count in f.spans.items()},
+        lambda f: labelled("outcome", f.spans),
     ),
 )
 STORAGE = (
-    figure("leveret_journal_sync_seconds", "Time of one fdatasync of the journal", sync_times, "histogram"),
     figure(
-        "leveret_journal_commit_entries", "Publishes, deliveries and settlements in a commit", commit_sizes, "histogram"
+        "leveret_journal_sync_seconds",
+        "Time of one fdatasync of the journal",
+        lambda f: f.storage and Times(f.storage.sync_us, EDGES_S_OF_US, 1_000_000),
+        "histogram",
     ),
-    figure("leveret_journal_written_bytes_total", "Written to the journal", stored("written_bytes")),
-    figure("leveret_journal_unwritten_bytes", "Appended to the journal and not yet on disk", stored("unwritten_bytes")),
-    figure("leveret_journal_bytes", "Size of the journal on disk", stored("log_bytes")),
-    figure("leveret_journal_segments", "Segments of the journal", stored("segments")),
-    figure("leveret_journal_full", "1 while publishes are refused because the disk is nearly full", stored("full")),
-    figure("leveret_journal_replay_seconds", "Time of the last recovery", stored("replay_s")),
-    figure("leveret_archive_bytes", "Size of the archive of segments, if there is one", stored("archive_bytes")),
+    figure(
+        "leveret_journal_commit_entries",
+        "Publishes, deliveries and settlements in a commit",
+        lambda f: f.storage and Times(f.storage.batch_entries, EDGES_OF_COUNTS),
+        "histogram",
+    ),
+    figure("leveret_journal_written_bytes_total", "Written to the journal", "storage.written_bytes"),
+    figure("leveret_journal_unwritten_bytes", "Appended to the journal and not yet on disk", "storage.unwritten_bytes"),
+    figure("leveret_journal_bytes", "Size of the journal on disk", "storage.log_bytes"),
+    figure("leveret_journal_segments", "Segments of the journal", "storage.segments"),
+    figure("leveret_journal_full", "1 while publishes are refused because the disk is nearly full", "storage.full"),
+    figure("leveret_journal_replay_seconds", "Time of the last recovery", "storage.replay_s"),
+    figure("leveret_archive_bytes", "Size of the archive of segments, if there is one", "storage.archive_bytes"),
 )
 STREAMS = (
-    figure("leveret_stream_messages", "Messages in all streams", lambda f: f.streams.messages),
-    figure("leveret_stream_bytes", "Size of all streams", lambda f: f.streams.bytes),
-    figure("leveret_stream_segments", "Segments of all streams", lambda f: f.streams.segments),
-    figure(
-        "leveret_stream_group_lag",
-        "Messages of a stream that a consumer group has yet to read",
-        lambda f: f.streams.lags,
-    ),
+    figure("leveret_stream_messages", "Messages in all streams", "streams.messages"),
+    figure("leveret_stream_bytes", "Size of all streams", "streams.bytes"),
+    figure("leveret_stream_segments", "Segments of all streams", "streams.segments"),
+    figure("leveret_stream_group_lag", "Messages of a stream that a consumer group has yet to read", "streams.lags"),
 )
 ALERTS = (
     figure(
         "leveret_alerts_firing",
         "Alerts of the broker itself that are firing, by rule",
-        lambda f: {labels(rule=rule): count for rule, count in f.alerts.items()},
+        lambda f: labelled("rule", f.alerts),
     ),
 )
 SECURITY = (
     figure(
         "leveret_audit_rows_total",
         "Rows of the audit log since the start, by log; refusals that are counted are one row",
-        lambda f: {labels(log=kind): count for kind, count in f.audit.counts()["rows"].items()},
+        lambda f: labelled("log", f.audit.counts()["rows"]),
     ),
     figure(
         "leveret_audit_rows_lost_total",
         "Rows of the audit log that the disk has not taken",
-        lambda f: {labels(log=kind): count for kind, count in f.audit.counts()["lost"].items()},
+        lambda f: labelled("log", f.audit.counts()["lost"]),
     ),
     figure(
         "leveret_audit_forwarded_total",
@@ -397,7 +358,7 @@ SECURITY = (
     figure(
         "leveret_tls_revocation_list_expiry_timestamp_seconds",
         "When the first revocation list of certificates expires (clients, links), in seconds since 1970",
-        lists_end,
+        lambda f: labelled("of", {name: at_ms / 1_000 for name, at_ms in f.process.lists_end_ms().items()}) or None,
     ),
 )
 OWN = MESSAGES + LISTENERS + STORAGE + STREAMS + ALERTS + SECURITY
@@ -418,7 +379,7 @@ REDIS = (
     of_redis(
         "fallbacks_total",
         "What a node decided alone while Redis was away, by use",
-        lambda r: {labels(use=use): r.fallbacks[use] for use in USES},
+        lambda r: labelled("use", {use: r.fallbacks[use] for use in USES}),
     ),
 )
 
@@ -439,13 +400,9 @@ POSTGRES_FIGURES: tuple[BrokerMetric, ...] = (
 
 def of_node(name: str, help: str, of: str | Callable[[dict[str, Any]], Told]) -> BrokerMetric:
     """A row of the table; a key is that of a number which the node tells of itself."""
-    look = itemgetter(of) if isinstance(of, str) else of
-    return figure(f"leveret_cluster_{name}", help, lambda facts: look(facts.part))
-
-
-def links(part: dict[str, Any]) -> Told:
-    """Whether each other node can be reached."""
-    return {labels(peer=name): int(up) for name, up in part["links"].items()}
+    return figure(
+        f"leveret_cluster_{name}", help, f"part.{of}" if isinstance(of, str) else lambda facts: of(facts.part)
+    )
 
 
 def link_bytes(part: dict[str, Any]) -> Told:
@@ -460,7 +417,7 @@ CLUSTER = (
     of_node("takeovers_failed_total", "Shards that it could not take", "takeovers_failed"),
     of_node("takeover_seconds_total", "Time of all takeovers that were made", lambda p: p["takeover_ms"] / 1_000),
     of_node("shards_lost_total", "Shards lost to a higher epoch", "shards_lost"),
-    of_node("link_up", "1 while another node can be reached", links),
+    of_node("link_up", "1 while another node can be reached", lambda p: labelled("peer", p["links"])),
     of_node("link_bytes_total", "Bytes between this node and another, by direction", link_bytes),
     of_node("requests_forwarded_total", "Requests over HTTP sent to other nodes", "forwarded"),
     of_node("catalog_version", "Version of the definitions that this node has", "definitions"),

@@ -124,6 +124,9 @@ def _lags(runtime: Runtime, core: Broker) -> dict[Labels, int]:
     return lags
 
 
+HELD = ("ready", "ready_bytes", "leased", "scheduled", "backing_off", "consumers")
+
+
 @dataclass(slots=True, kw_only=True)
 class ScrapeFacts:
     """What there is now, and what was counted since the process started."""
@@ -152,13 +155,23 @@ class ScrapeFacts:
     """What a node has in its cluster; nothing where there is none."""
     tallies: dict[str, Tally] = field(default_factory=dict)
     """By queue type."""
+    held: dict[str, int] = field(init=False)
+    by_type: dict[str, dict[str, int]] = field(init=False)
+    counted: dict[str, int] = field(init=False)
+    """All types together."""
 
-    def sum(self, name: str) -> int:
-        return sum(getattr(tally, name) for tally in self.tallies.values())
+    def __post_init__(self) -> None:
+        tallies = self.tallies.values()
+        self.held = {name: sum(getattr(tally, name) for tally in tallies) for name in HELD}
+        self.by_type = {kind: _counts(tally) for kind, tally in self.tallies.items()}
+        self.counted = {name: sum(counts[name] for counts in self.by_type.values()) for name in _counts(Tally())}
 
-    def counted(self, name: str) -> int:
-        """A counter of all queues together, those too that are gone."""
-        return sum(tally.counts[name] for tally in self.tallies.values())
+
+def _counts(tally: Tally) -> dict[str, int]:
+    """What was counted, also in queues that are gone; `unsettled` is what clients were to acknowledge."""
+    counts = tally.counts
+    taken = counts["delivered"] - counts["pushed"] - counts["taken_settled"]
+    return counts | {"pushed_unsettled": counts["pushed"] - counts["pushed_settled"], "taken_unsettled": taken}
 
 
 async def gather(context: AdminContext, limited: Callable[[], int], redis: Redis | None) -> ScrapeFacts:

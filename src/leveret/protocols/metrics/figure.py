@@ -55,9 +55,22 @@ def family(name: str, help: str, kind: Kind | None = None) -> Family:
     return Family(name, kind or ("counter" if name.endswith("_total") else "gauge"), help)
 
 
-def figure(name: str, help: str, of: Callable[[Any], Told], kind: Kind | None = None) -> BrokerMetric:
-    """A row of a table."""
-    return BrokerMetric(family(name, help, kind), of)
+def figure(name: str, help: str, of: str | Callable[[Any], Told], kind: Kind | None = None) -> BrokerMetric:
+    """A row of a table; what is told is an attribute of the facts, or a part of one: `objects.queues`."""
+    return BrokerMetric(family(name, help, kind), part_of(of) if isinstance(of, str) else of)
+
+
+def part_of(path: str) -> Callable[[Any], Told]:
+    """What stands at a path; nothing where the facts have nothing of the kind."""
+    attribute, _, part = path.partition(".")
+
+    def look(facts: Any) -> Any:
+        found = getattr(facts, attribute)
+        if found is None or not part:
+            return found
+        return found[part] if isinstance(found, Mapping) else getattr(found, part)
+
+    return look
 
 
 def column(name: str, help: str, of: Callable[[list[Any]], Sequence[Number | None]]) -> ObjectMetric:

@@ -7,7 +7,7 @@ says that all may. What came through a proxy does not count as from this machine
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
@@ -17,8 +17,8 @@ from leveret.observability.exposition import Format, wanted
 from leveret.operations.registry import OPERATIONS
 from leveret.protocols.http.auth import Auth
 from leveret.protocols.http.request import FIELDS_MAX, Refusal, Request
-from leveret.protocols.http.response import Response, Streamed
-from leveret.protocols.http.router import Answer, Router
+from leveret.protocols.http.response import Answer, Answered, Response, Streamed
+from leveret.protocols.http.router import Router
 from leveret.protocols.http.server import Handler
 from leveret.protocols.management.context import AdminContext
 from leveret.protocols.metrics.broker import CHANNELS, CLUSTER, GLOBAL, NODE, OWN, POSTGRES_FIGURES, QUEUES, REDIS
@@ -62,12 +62,12 @@ class Metrics:
         self._guarded = auth.wrap(limit(self._checked))
         self._long_ones = 0
 
-    def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
+    def __call__(self, request: Request) -> Answered:
         if request.is_local:
             return self._open(request)
         return self._limited(request) if self._public else self._guarded(request)
 
-    def _checked(self, request: Request) -> Answer | Awaitable[Answer]:
+    def _checked(self, request: Request) -> Answered:
         assert request.identity is not None, "it was asked who that is"
         check_tag(request.identity, OPERATIONS["metrics.read"].rule)
         return self._open(request)
@@ -90,7 +90,6 @@ class Metrics:
         return self._long(request, lambda format: self._exporter.detailed(format, families, vhosts))
 
     def _long(self, request: Request, parts: Callable[[Format], Parts]) -> Streamed:
-        """The answer to a scrape of objects, in the format that is asked for."""
         if self._long_ones >= LONG_ONES_MAX:
             raise Refusal(429, f"{LONG_ONES_MAX} scrapes of objects are being answered: wait", (("Retry-After", "1"),))
         format = wanted(request.header(b"accept"))

@@ -39,7 +39,6 @@ class Slot:
         self.evict: Callable[[], None] = _nothing
 
     def authenticate(self) -> None:
-        """The client has proved who it is."""
         if not self.authenticated:
             self.authenticated = True
             self._admission.authenticated(self)

@@ -145,7 +145,6 @@ class ProxyProtocol:
         self._loop.add_reader(client, self._read, pending)
 
     def close(self) -> None:
-        """Hand on no more connections, and close those that wait."""
         for pending in list(self._pending):
             self._forget(pending)
             pending.client.close()

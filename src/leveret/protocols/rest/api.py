@@ -15,11 +15,11 @@ from leveret.protocols.http.fields import Choice, RecordField, Whole, json_body
 from leveret.protocols.http.idempotency import KEY_HEADER, Idempotency
 from leveret.protocols.http.problem import detail_of
 from leveret.protocols.http.request import Refusal, Request
-from leveret.protocols.http.response import Response, json_response, page_headers
+from leveret.protocols.http.response import Answer, Answered, Response, json_response, page_headers
 from leveret.protocols.http.router import Endpoint
 from leveret.protocols.rest import exchanges, groups, leases, messages, queues, reservations, sinks, streams
 from leveret.protocols.rest.openapi import document
-from leveret.protocols.rest.operation import Answer, RestCall, RestOperation, Scans, routes
+from leveret.protocols.rest.operation import RestCall, RestOperation, Scans, routes
 from leveret.security.access import Access
 from leveret.security.authorisation import Decisions, admit
 
@@ -94,12 +94,10 @@ class RestApi:
         self._decisions = Decisions()
 
     def close(self) -> None:
-        """Stage and publish no more batches."""
         if self._sinks is not None:
             self._sinks.close()
 
     def routes(self) -> dict[tuple[str, str], Endpoint]:
-        """The table for a router."""
         made: dict[tuple[str, str], Endpoint] = {
             (each.method, each.path): partial(self._run, each) for each in OPERATIONS
         }
@@ -111,8 +109,7 @@ class RestApi:
             ("GET", "/docs/docs.css"): partial(_asset, STYLE, "text/css; charset=utf-8"),
         }
 
-    def _run(self, operation: RestOperation, request: Request) -> Answer | Awaitable[Answer]:
-        """Check a request and do what it asks for."""
+    def _run(self, operation: RestOperation, request: Request) -> Answered:
         identity = request.identity
         if identity is None:
             raise Refusal(401, "no user is logged in: send credentials")
@@ -121,7 +118,7 @@ class RestApi:
             return self._audited(self._audit, operation, call)
         return self.perform(operation, call)
 
-    def perform(self, operation: RestOperation, call: RestCall) -> Answer | Awaitable[Answer]:
+    def perform(self, operation: RestOperation, call: RestCall) -> Answered:
         """Do what is asked for, if the caller may; what has a key that no queue remembers, once."""
         call.read_path()
         self.allow(operation, call)
@@ -131,13 +128,11 @@ class RestApi:
             return self.do(operation, call)
         return self._idempotency.run(call.request, partial(self.do, operation, call))
 
-    def do(self, operation: RestOperation, call: RestCall) -> Answer | Awaitable[Answer]:
-        """Do it, if it makes sense."""
+    def do(self, operation: RestOperation, call: RestCall) -> Answered:
         self.read(operation, call)
         return operation.run(call)
 
     def allow(self, operation: RestOperation, call: RestCall) -> None:
-        """Refuse what the user may not do."""
         names = call.names
         asked = (call.identity, operation.registered.name, call.vhost, *names.values())
         if self._decisions.has(asked, self._access.generation):
@@ -178,7 +173,6 @@ class RestApi:
 
 @cache
 def _described() -> Response:
-    """What the API is."""
     return json_response(document(OPERATIONS))
 
 

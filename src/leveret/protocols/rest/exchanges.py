@@ -11,9 +11,9 @@ from leveret.core.properties import Properties
 from leveret.protocols.http.cluster import InCluster, Parts
 from leveret.protocols.http.fields import Choice, Flag, Name, RecordField, TableField, Text, Whole
 from leveret.protocols.http.request import Request
-from leveret.protocols.http.response import Response, json_response
+from leveret.protocols.http.response import Answer, Response, json_response
 from leveret.protocols.rest.messages import KEY_HELP
-from leveret.protocols.rest.operation import DONE, Answer, RestCall, RestOperation, routes
+from leveret.protocols.rest.operation import DONE, RestCall, RestOperation, routes
 from leveret.protocols.rest.queues import ARGUMENTS_MAX, LIST_DEFAULT, LIST_MAX
 from leveret.protocols.rest.shapes import (
     BODIES,

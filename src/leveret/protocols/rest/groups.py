@@ -7,9 +7,9 @@ from leveret.core.broker import Broker as Core
 from leveret.core.consumer_groups import OFFSET_MAX, ConsumerGroup, ConsumerGroups
 from leveret.core.membership import SESSION_MS, SESSION_MS_MAX, SESSION_MS_MIN
 from leveret.protocols.http.fields import Choice, JsonField, Number, Numbered, RecordField, Schema, Text, Whole
-from leveret.protocols.http.response import Response, json_response
+from leveret.protocols.http.response import Answer, Response, json_response
 from leveret.protocols.http.tails import read
-from leveret.protocols.rest.operation import DONE, Answer, RestCall, RestOperation, routes
+from leveret.protocols.rest.operation import DONE, RestCall, RestOperation, routes
 from leveret.protocols.rest.queues import LIST_DEFAULT
 from leveret.protocols.rest.shapes import SHORT_CHARS_MAX
 from leveret.protocols.rest.streams import LIMITS, RECORDS, TIMESTAMP_S_MAX, answer, range_of

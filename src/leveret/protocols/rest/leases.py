@@ -12,9 +12,9 @@ from leveret.core.names import PROCESSED_SUFFIX, consumer_name
 from leveret.protocols.http.fields import Listed, Number, RecordField, Text, Whole
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import Refusal
-from leveret.protocols.http.response import Response, json_response
+from leveret.protocols.http.response import Answer, Response, json_response
 from leveret.protocols.rest.messages import ENCODING
-from leveret.protocols.rest.operation import DONE, Answer, RestCall, RestOperation, routes
+from leveret.protocols.rest.operation import DONE, RestCall, RestOperation, routes
 from leveret.protocols.rest.shapes import SECONDS_MAX, SHORT_CHARS_MAX, TAKEN, iso_ms, taken
 from leveret.runtime.declare import OPTIONS
 from leveret.runtime.message import Message, any_stored

@@ -18,8 +18,8 @@ from leveret.protocols.http.fields import (
     Text,
     Whole,
 )
-from leveret.protocols.http.response import Response, json_response
-from leveret.protocols.rest.operation import DONE, ID_CHARS_MAX, Answer, RestCall, RestOperation, routes
+from leveret.protocols.http.response import Answer, Response, json_response
+from leveret.protocols.rest.operation import DONE, ID_CHARS_MAX, RestCall, RestOperation, routes
 from leveret.protocols.rest.shapes import (
     ENQUEUED,
     LOOKED_AT,

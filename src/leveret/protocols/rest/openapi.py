@@ -175,7 +175,6 @@ class Links:
             self._add(link, by_label[link.source], by_label[link.target])
 
     def after(self, operation: RestOperation, status: int) -> Json:
-        """The links of an answer."""
         names = self._names[label(operation)] if status in SUCCESSES else []
         return {"links": {name: {"$ref": COMPONENTS + name} for name in names}} if names else {}
 

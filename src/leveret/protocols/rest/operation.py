@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from leveret.core.errors import QueueNotFound, ResourceLocked, TooMany
@@ -16,7 +16,7 @@ from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.cluster import ALONE, PLAIN, Cluster, InCluster
 from leveret.protocols.http.fields import JsonField, Name, PatternText, RecordField, Text, Whole
 from leveret.protocols.http.request import Request
-from leveret.protocols.http.response import Response, Streamed
+from leveret.protocols.http.response import Answered
 from leveret.runtime.declare import VHOST
 from leveret.runtime.queue import RuntimeQueue
 from leveret.runtime.stream import RuntimeStream
@@ -55,8 +55,7 @@ VHOST_FIELD = Name("The virtual host that the names are in.", default=VHOST)
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Callable[..., Any])
-Answer = Response | Streamed
-Run = Callable[["RestCall"], Answer | Awaitable[Answer]]
+Run = Callable[["RestCall"], Answered]
 ROLES: dict[str, Role] = {"queue": "queue", "stream": "queue", "exchange": "exchange"}
 """Names in paths, and their roles in the table of rights: a stream is a queue."""
 
@@ -85,7 +84,6 @@ class RestOperation(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name in the registry."""
         return self.registered.name
 
 
@@ -116,7 +114,6 @@ class Scans:
         self._running = 0
 
     async def run(self, function: Callable[[], T]) -> T:
-        """Do it in another thread."""
         if self._running >= self._at_once_max:
             raise TooMany(f"{self._at_once_max} requests look through queues, which is the limit: try again later")
         self._running += 1
@@ -174,7 +171,6 @@ class RestCall:
         """The parameters of the path, checked and converted."""
 
     def read_path(self) -> None:
-        """Check the parameters of the path and the virtual host."""
         if self.request.raw_query:
             VHOST_FIELD.check("vhost", self.vhost)
         self.parameters = {
@@ -189,7 +185,6 @@ class RestCall:
 
     @property
     def queue(self) -> RuntimeQueue:
-        """The queue that the path names."""
         queue = self.async_broker.queue(self.request.parameters["queue"], self.vhost)
         if queue.anyway.owner is not None:
             raise ResourceLocked(f"queue '{queue.name}' belongs to one connection of AMQP: use another one")
@@ -197,12 +192,10 @@ class RestCall:
 
     @property
     def exchange(self) -> str:
-        """The exchange that the path names."""
         return self.request.parameters["exchange"]
 
     @property
     def stream(self) -> RuntimeStream:
-        """The stream that the path names."""
         name = self.request.parameters["stream"]
         # Without the lock, as AsyncBroker.queue: one look into a dictionary.
         found = self.async_broker.runtime.core.topology.vhost(self.vhost).queues.get(name)
@@ -223,11 +216,9 @@ class RestCall:
             authorise(self.access.permissions, self.identity, rule_of(operation), self.vhost, names)
 
     def allows(self, operation: str, names: Mapping[Role, str]) -> bool:
-        """Whether authorise would allow it."""
         return allowed(self.access.permissions, self.identity, rule_of(operation), self.vhost, names)
 
     def check_user_id(self, *bodies: Mapping[str, Any]) -> None:
-        """Refuse messages that name another user as their publisher."""
         for body in bodies:
             attributes = body.get("attributes")
             if attributes:

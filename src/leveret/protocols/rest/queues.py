@@ -31,8 +31,8 @@ from leveret.protocols.http.fields import (
     Whole,
 )
 from leveret.protocols.http.request import Refusal
-from leveret.protocols.http.response import Response, json_response
-from leveret.protocols.rest.operation import DONE, Answer, RestCall, RestOperation, routes
+from leveret.protocols.http.response import Answer, Response, json_response
+from leveret.protocols.rest.operation import DONE, RestCall, RestOperation, routes
 from leveret.protocols.rest.shapes import PRIORITY_MAX, SECONDS_MAX, SHORT_CHARS_MAX, iso
 from leveret.runtime.declare import DAY_S, OPTIONS, changed_arguments, declare_queues
 from leveret.runtime.managed import ManagedQueue

@@ -25,9 +25,9 @@ from leveret.core.reservations import (
 )
 from leveret.operations.reservations import described
 from leveret.protocols.http.fields import Number, PatternText, RecordField, Whole
-from leveret.protocols.http.response import Response, json_response
+from leveret.protocols.http.response import Answer, Response, json_response
 from leveret.protocols.rest.messages import CONDITIONS
-from leveret.protocols.rest.operation import DONE, Answer, RestCall, RestOperation, routes
+from leveret.protocols.rest.operation import DONE, RestCall, RestOperation, routes
 from leveret.runtime.message import Peeked, look
 from leveret.runtime.queue import RuntimeQueue
 from leveret.runtime.redrive import filter_of

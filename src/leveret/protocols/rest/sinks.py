@@ -8,8 +8,8 @@ from leveret.ingest.staging import PIECES_MAX
 from leveret.protocols.http.cluster import InCluster, Parts
 from leveret.protocols.http.fields import Choice, Flag, Listed, Name, RecordField, Text, Whole
 from leveret.protocols.http.request import Request
-from leveret.protocols.http.response import Response, json_response
-from leveret.protocols.rest.operation import DONE, SINK_CHARS_MAX, Answer, RestCall, RestOperation, part_name, routes
+from leveret.protocols.http.response import Answer, Response, json_response
+from leveret.protocols.rest.operation import DONE, SINK_CHARS_MAX, RestCall, RestOperation, part_name, routes
 
 PARTS_MAX = 10_000  # all of them are named in one entry of the journal
 ROWS_MAX = 1 << 40
@@ -135,7 +135,6 @@ def sink_of(call: RestCall) -> Sink:
 
 
 def _allow_name(call: RestCall, destination: RowDestination) -> None:
-    """Refuse a queue or exchange that the caller may not write to, whatever the routing key."""
     if destination.queue is None:
         call.authorise("basic.publish", {"exchange": destination.exchange})
     else:

@@ -10,11 +10,11 @@ from leveret.core.consumer_groups import OFFSET_MAX
 from leveret.core.errors import InvalidArgument
 from leveret.core.jsonable import decode_table, encode
 from leveret.protocols.http.fields import Flag, JsonField, Listed, Number, PatternText, RecordField, Schema, Text, Whole
-from leveret.protocols.http.response import Response, json_response
+from leveret.protocols.http.response import Answer, Response, json_response
 from leveret.protocols.http.tails import TailRange, TailRecords, read
 from leveret.protocols.rest.leases import WAIT_S_MAX
 from leveret.protocols.rest.messages import BATCH_MAX, ENCODING
-from leveret.protocols.rest.operation import Answer, RestCall, RestOperation, routes
+from leveret.protocols.rest.operation import RestCall, RestOperation, routes
 from leveret.protocols.rest.queues import DELETED, DESCRIBED, LIST_DEFAULT, PAGE, check_room
 from leveret.protocols.rest.shapes import (
     BODIES,
@@ -288,7 +288,6 @@ def range_of(options: dict[str, Any], places: dict[int, Place]) -> TailRange:
 
 
 def _place(query: dict[str, Any]) -> Place:
-    """The place where a reader begins."""
     if "offset" in query and "timestamp" in query:
         raise InvalidArgument("offset and timestamp both say where to begin: give one of them")
     if "timestamp" in query:

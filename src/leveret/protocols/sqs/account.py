@@ -85,7 +85,6 @@ class Account:
             each.queues.heard(row)
 
     def close(self) -> None:
-        """Interrupt the move tasks of all regions."""
         for each in self.regions.values():
             each.tasks.close()
 

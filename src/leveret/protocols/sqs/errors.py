@@ -6,6 +6,7 @@ A text with a name in braces is filled in where it is raised; some kinds have no
 from typing import NamedTuple
 
 from leveret.core import errors
+from leveret.protocols.http.problem import STATUSES
 from leveret.protocols.http.request import Refusal
 
 
@@ -107,37 +108,16 @@ FAULTS: dict[str, Fault] = {
     "PayloadTooLarge": Fault("RequestEntityTooLarge", 413, shape="RequestEntityTooLargeException"),
 }
 
-KINDS: dict[type[errors.LeveretError], str] = {
-    errors.LeveretError: "InternalFailure",
-    errors.NotFound: "ResourceNotFound",
+_BY_STATUS = {404: "ResourceNotFound", 422: "UnsupportedOperation", 429: "OverLimit", 500: "InternalFailure"}
+_BY_STATUS |= dict.fromkeys((400, 403, 409, 413), "InvalidParameterValue")
+_BY_STATUS |= dict.fromkeys((502, 503, 507), "ServiceUnavailable")
+KINDS: dict[type[errors.LeveretError], str] = {kind: _BY_STATUS[status] for kind, status in STATUSES.items()}
+KINDS |= {
     errors.VhostNotFound: "QueueDoesNotExist",
     errors.QueueNotFound: "QueueDoesNotExist",
-    errors.ExchangeNotFound: "ResourceNotFound",
-    errors.MessageNotFound: "ResourceNotFound",
-    errors.PreconditionFailed: "InvalidParameterValue",
-    errors.InvalidArgument: "InvalidParameterValue",
-    errors.AccessRefused: "InvalidParameterValue",
-    errors.StaleGeneration: "InvalidParameterValue",
     errors.ResourceLocked: "UnsupportedOperation",
-    errors.InvalidReceipt: "InvalidParameterValue",
-    errors.QueueFull: "OverLimit",
-    errors.MessageTooLarge: "InvalidParameterValue",
-    errors.TooMany: "OverLimit",
-    errors.NotSupported: "UnsupportedOperation",
-    errors.BrokerClosed: "ServiceUnavailable",
-    errors.Unreachable: "ServiceUnavailable",
-    errors.JournalError: "InternalFailure",
-    errors.JournalFailed: "ServiceUnavailable",
-    errors.Fenced: "ServiceUnavailable",
-    errors.StoreUnreachable: "ServiceUnavailable",
-    errors.DiskFull: "ServiceUnavailable",
-    errors.BlobStoreFailed: "ServiceUnavailable",
-    errors.DataLocked: "InternalFailure",
-    errors.UnknownFormat: "InternalFailure",
-    errors.DamagedJournal: "InternalFailure",
-    errors.WrongKey: "InternalFailure",
 }
-STATUSES = {
+REFUSED_BY_HTTP = {
     403: "CrossSite",
     413: "PayloadTooLarge",
     421: "MisdirectedRequest",
@@ -159,7 +139,6 @@ class SqsError(errors.LeveretError):
 
     @property
     def query_text(self) -> str:
-        """What clients of the Query protocol are told."""
         return (self.fault.query_text or self.fault.text).format(**self._facts)
 
 
@@ -174,7 +153,7 @@ def sqs_error(error: errors.LeveretError) -> SqsError:
         return error
     if isinstance(error, Refusal):
         other = "InternalFailure" if error.status >= 500 else "Serialization"
-        known = SqsError(STATUSES.get(error.status, other), str(error))
+        known = SqsError(REFUSED_BY_HTTP.get(error.status, other), str(error))
         known.headers = error.headers
         return known
     kind = next(KINDS[base] for base in type(error).__mro__ if base in KINDS)

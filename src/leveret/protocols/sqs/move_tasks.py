@@ -57,7 +57,6 @@ class MoveTask:
     region: str = DEFAULT_REGION
 
     def handle(self, arn: str) -> str:
-        """What names the task to its starter."""
         return urlsafe_b64encode(json.dumps({"taskId": self.name, "sourceArn": arn}).encode()).decode()
 
 
@@ -92,7 +91,6 @@ class MoveTasks:
                     self._keep(task)
 
     def close(self) -> None:
-        """Let tasks be interrupted by the end of the server."""
         for running in self._running.values():
             running.cancel()
 
@@ -146,7 +144,6 @@ class MoveTasks:
         return task.destination is not None and self._queues.find(task.destination) is None
 
     def _end(self, task: MoveTask, redrive: Redrive) -> None:
-        """Say what became of a task."""
         if task.status == CANCELLING:
             task.status = CANCELLED
         elif self._lacks_destination(task):

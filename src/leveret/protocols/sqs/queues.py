@@ -131,7 +131,6 @@ class SqsQueue:
 
     @property
     def wait_s(self) -> int:
-        """How long a receive waits without saying so."""
         return int(self.kept.get("ReceiveMessageWaitTimeSeconds", "0"))
 
 
@@ -245,7 +244,6 @@ class Queues:
         self._apply(queue, arguments)
 
     def keep(self, queue: SqsQueue) -> None:
-        """Journal what is known about a queue."""
         names = {"vhost": queue.core.vhost, "name": queue.name}
         self._core.define(Kind.QUEUE_DETAILS, {**names, **queue.details})
         self._version += 1

@@ -124,7 +124,6 @@ def _repeat(call: SqsCall, queue: SqsQueue, attempt_id: str, lease_s: int | None
 def _remember(
     call: SqsCall, queue: SqsQueue, attempt_id: str, answer: Callable[[list[Message]], Response], taken: list[Message]
 ) -> Response:
-    """Answer, and be ready to do so again."""
     if taken:
         call.account.attempts.remember(queue.core.id, attempt_id, taken, call.account.now_ms())
     return answer(taken)

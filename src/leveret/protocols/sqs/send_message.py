@@ -348,7 +348,6 @@ def _send_plain_batch(call: SqsCall, queue: SqsQueue, given: list[Parameters]) -
 
 
 def _send_any_batch(call: SqsCall, queue: SqsQueue, given: list[Parameters]) -> Answer:
-    """The way of all others."""
     if queue.fifo:
         check_fifo_batch(queue, given)
     good: list[tuple[Parameters, MessageDraft]] = []

@@ -128,7 +128,6 @@ class Service:
         return wire.refuse(refused, request_id)
 
     def refuse(self, error: LeveretError) -> Response:
-        """The answer to what is refused before or after a handler has it."""
         return JSON_WIRE.refuse(sqs_error(error), self._request_id())
 
     def _request_id(self) -> str:
@@ -136,7 +135,6 @@ class Service:
         return f"{self._prefix}{next(self._numbers) % REQUEST_IDS:012x}"
 
     def _perform(self, request: Request, wire: Wire, request_id: str) -> Answer:
-        """Do what a request asks for, if its sender may."""
         caller = self._admit(request)
         account = self._account.of(request, self._throttle is None)
         if request.is_body_pending:
@@ -180,7 +178,6 @@ class Service:
         return caller
 
     def _caller(self, request: Request, throttle: Throttle) -> SqsCaller:
-        """Who sent a request, by its signature."""
         peer = request.peer
         if not self._account.settings.auth:
             peer.authenticated()  # as well as anybody can be

@@ -183,7 +183,6 @@ class LdapConnection:
     def search(
         self, base: str, scope: SearchScope, filter: bytes, attributes: Iterable[str] = (), *, entries_max: int
     ) -> list[LdapEntry]:
-        """The entries that a filter matches, at most one more than `entries_max`; raises Failed."""
         time_s = max(1, int(self._left_s()))
         self._send(wire.search_request(base, scope, filter, attributes, entries_max + 1, time_s))
         found: list[LdapEntry] = []
