@@ -21,7 +21,7 @@ from leveret.protocols.metrics.handler import WHOLE
 from leveret.protocols.metrics.objects import GROUPS
 from leveret.runtime.declare import DAY_S, OPTIONS, Option, milliseconds
 from leveret.runtime.stats import BrokerStats, JournalStats, QueueStats
-from leveret.server.exits import EXIT_CODES
+from leveret.server.addresses import EXIT_CODES
 from leveret.server.settings import shown
 from leveret.spark.records import QUEUE, STREAM
 from leveret.spark.scan import TABLES

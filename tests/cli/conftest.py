@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from leveret.server.control_client import connect
+from leveret.server.control import connect
 from tests.server_process import ServerProcess
 
 

@@ -22,7 +22,7 @@ from leveret.operations.perform import handled
 from leveret.security import passwords as stored_passwords
 from leveret.security.passwords import PASSWORD_BYTES_MAX, Cost, hash_password, verify
 from leveret.server import settings
-from leveret.server.control_client import connect
+from leveret.server.control import connect
 from tests.server.control_world import SMALL, Served
 from tests.waiting import PATIENCE_S
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from leveret.cli import definitions, main
-from leveret.core.catalog import Kind
+from leveret.core.definition_log import Kind
 from leveret.core.errors import InvalidArgument
 from leveret.operations import definitions as sections
 from leveret.security.passwords import verify
 from leveret.security.users import User
-from leveret.server.control_client import connect
+from leveret.server.control import connect
 from tests.server.control_world import SMALL, Served
 
 SHA256 = "rabbit_password_hashing_sha256"

@@ -11,8 +11,8 @@ import pytest
 
 import leveret
 from leveret.cli import main
+from leveret.cli.doctor.command import OLD_MS, advice
 from leveret.cli.doctor.examination import DoctorReport, examine, kind_of
-from leveret.cli.doctor.report import OLD_MS, advice
 from leveret.storage.options import JournalOptions
 from tests.server.certificates import Authority
 

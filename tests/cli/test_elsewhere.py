@@ -11,7 +11,7 @@ from leveret.cli import main
 from leveret.cli.connection import URL, connected
 from leveret.client.calls import ClientCall
 from leveret.core.errors import InvalidArgument
-from leveret.server.control_client import connect
+from leveret.server.control import connect
 from tests.server.control_world import HASH
 from tests.server_process import ServerProcess
 from tests.waiting import wait_until

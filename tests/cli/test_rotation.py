@@ -9,7 +9,7 @@ import pytest
 import leveret
 from leveret.cli.main import main
 from leveret.core.errors import WrongKey
-from leveret.server.control_client import connect
+from leveret.server.control import connect
 from leveret.storage.encryption import MasterKeys
 from tests.server_process import ServerProcess
 from tests.storage.journal.old_store import key_file

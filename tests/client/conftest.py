@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 
 import leveret
-from leveret.client import retry
+from leveret.client import session
 from tests.client.flaky import Flaky
 from tests.protocols.rest.world import RestWorld
 
@@ -11,7 +11,7 @@ from tests.protocols.rest.world import RestWorld
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[RestWorld]:
     """A broker in memory behind HTTP."""
-    monkeypatch.setattr(retry, "BASE_S", 0.001)
+    monkeypatch.setattr(session, "BASE_S", 0.001)
     with leveret.open() as broker, RestWorld(broker) as running:
         yield running
 

@@ -5,13 +5,13 @@ import asyncio
 import pytest
 
 import leveret
-from leveret.client import broker, exchange, group, message, queue, stream
+from leveret.client import broker, group, message, queue, stream
 from tests.protocols.rest.world import RestWorld
 from tests.waiting import PATIENCE_S
 
 PAIRS = {
     "Broker": (broker.RemoteBroker, broker.AsyncRemoteBroker),
-    "Exchange": (exchange.RemoteExchange, exchange.AsyncRemoteExchange),
+    "Exchange": (broker.RemoteExchange, broker.AsyncRemoteExchange),
     "Group": (group.RemoteGroup, group.AsyncRemoteGroup),
     "GroupConsumer": (group.RemoteGroupConsumer, group.AsyncRemoteGroupConsumer),
     "Message": (message.RemoteMessage, message.AsyncRemoteMessage),

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 import leveret
-from leveret.client.retry import RETRIES
+from leveret.client.session import RETRIES
 from tests.client.flaky import Flaky
 from tests.protocols.rest.world import RestWorld
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import pika
 
-from leveret.server.control_client import connect
+from leveret.server.control import connect
 from tests.cluster.peer import CLUSTER_SECRET
 from tests.machine import Machine
 from tests.server_process import ServerProcess

@@ -7,9 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from leveret.cluster.rpc import wire
-from leveret.cluster.rpc.handshake import PROOF_BYTES
 from leveret.cluster.rpc.link import PeerLink
-from leveret.cluster.rpc.wire import FrameKind, LinkFrame
+from leveret.cluster.rpc.wire import PROOF_BYTES, FrameKind, LinkFrame
 from tests.cluster.wires import Side, hello, hello_of, is_proof
 
 OLD, NEW, OTHER = (name * 32 for name in (b"o", b"n", b"x"))

@@ -10,7 +10,7 @@ from leveret.clock import SystemClock
 from leveret.cluster.forwarding import logins
 from leveret.cluster.forwarding.handler import Api
 from leveret.cluster.forwarding.logins import EDGE, Logouts, note
-from leveret.core.catalog import Kind
+from leveret.core.definition_log import Kind
 from leveret.core.errors import Unreachable
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import Request

@@ -15,8 +15,7 @@ from leveret.observability.audit import Audit
 from leveret.protocols.net.admission import ConnectionBudget
 from leveret.server.authentication import authentication_of
 from leveret.server.clustered import NodeEdges
-from leveret.server.shared import Shared
-from leveret.server.web import SqsServer, Web
+from leveret.server.web import Shared, SqsServer, Web
 from tests.cluster.cluster import Cluster, OneNode
 from tests.cluster.peer import CLUSTER_SECRET
 from tests.waiting import PATIENCE_S

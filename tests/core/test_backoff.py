@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.core.backoff import Backoff, delay_ms
+from leveret.core.arguments import Backoff, delay_ms
 
 
 @pytest.mark.parametrize(

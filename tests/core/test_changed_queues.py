@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leveret.core.catalog import Kind
+from leveret.core.definition_log import Kind
 from leveret.core.errors import InvalidArgument, PreconditionFailed
 from tests.core.world import World, take, taken
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from leveret.core import consumer_groups as limits
-from leveret.core.catalog import Kind
 from leveret.core.consumer_groups import OFFSET_MAX, ConsumerGroup, ConsumerGroups
+from leveret.core.definition_log import Kind
 from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed, StaleGeneration, TooMany, VhostNotFound
 from tests.core.world import World
 

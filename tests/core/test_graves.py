@@ -2,7 +2,7 @@
 
 import leveret
 from leveret.core.broker import Broker
-from leveret.core.dead_letter_routes import dead_letter_queues, dead_letter_routes
+from leveret.core.deadletter import dead_letter_queues, dead_letter_routes
 
 
 def declare(core: Broker, name: str, exchange: str | None = None, key: str | None = None) -> None:

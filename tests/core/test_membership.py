@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leveret.core import membership as limits
+from leveret.core import consumer_groups as limits
+from leveret.core.consumer_groups import Membership
 from leveret.core.errors import InvalidArgument, StaleGeneration, TooMany
-from leveret.core.membership import Membership
 
 MEMBERS = st.sampled_from(["ada", "bob", "eve", "joe", "kim"])
 EVENTS = st.lists(

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from leveret.core import policy as module
-from leveret.core.arguments import ARGUMENTS
-from leveret.core.backoff import Backoff
+from leveret.core.arguments import ARGUMENTS, Backoff
 from leveret.core.errors import InvalidArgument
 from leveret.core.policy import Policy, QueuePolicy, best, effective
 

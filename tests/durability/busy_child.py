@@ -13,7 +13,7 @@ import threading
 from typing import Any
 
 import leveret
-from leveret.runtime import housekeeper
+from leveret.runtime import runtime
 from tests.durability.children import say
 
 BATCH = 5
@@ -65,7 +65,7 @@ def settle(broker: leveret.Broker, queue: leveret.Queue) -> None:
 
 def main(path: str, name: str) -> None:
     """Work until somebody ends it."""
-    housekeeper.HOUSEKEEP_MS = 20  # so that checkpoints and compaction are under way too
+    runtime.HOUSEKEEP_MS = 20  # so that checkpoints and compaction are under way too
     options: dict[str, Any] = {"segment_bytes": 16_384, "checkpoint_bytes": 65_536, "cache_bytes": 8_192}
     broker = leveret.open(path, spare_bytes=0, disk_free_min_bytes=0, sync="always", **options)
     orders = broker.queue("orders", dead_letter="dlq", max_retries=5, max_priority=2)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import leveret
-from leveret.storage.stream import directory
+from leveret.storage.stream import store
 from tests.durability.conftest import Life
 from tests.storage.journal.world import FaultyDisk
 
@@ -17,7 +17,7 @@ SPARE = 65_536
 @pytest.fixture
 def clicks(life: Life, monkeypatch: pytest.MonkeyPatch) -> leveret.Stream:
     """A stream with one confirmed record, on a disk that does as it is told."""
-    monkeypatch.setattr(directory, "Disk", FaultyDisk)
+    monkeypatch.setattr(store, "Disk", FaultyDisk)
     clicks = life.open(spare_bytes=SPARE).stream("clicks")
     clicks.send("confirmed")
     return clicks
@@ -74,7 +74,7 @@ def test_on_a_full_disk_the_spare_is_given_up_and_sends_are_refused(
 
 
 def test_on_a_full_disk_without_a_spare_the_broker_ends(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(directory, "Disk", FaultyDisk)
+    monkeypatch.setattr(store, "Disk", FaultyDisk)
     clicks = life.open().stream("clicks")
     clicks.send("confirmed")
     disk_of(clicks).room_bytes = 50
@@ -86,7 +86,7 @@ def test_on_a_full_disk_without_a_spare_the_broker_ends(life: Life, monkeypatch:
 
 
 def test_what_an_interval_left_is_synced_when_nothing_comes(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(directory, "Disk", FaultyDisk)
+    monkeypatch.setattr(store, "Disk", FaultyDisk)
     clicks = life.open(sync="interval").stream("clicks")
     clicks.send("synced")
     clicks.send("not yet")

@@ -6,7 +6,7 @@ import sys
 import threading
 
 import leveret
-from leveret.runtime.signals import DRAIN
+from leveret.embedded.worker import DRAIN
 from tests.durability.children import say
 
 

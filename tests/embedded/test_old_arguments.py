@@ -6,7 +6,7 @@ import pytest
 
 import leveret
 from leveret.core import arguments
-from leveret.core.catalog import Kind
+from leveret.core.definition_log import Kind
 
 POLICY = {"vhost": "/", "name": "old", "pattern": "", "priority": 0, "apply-to": "queues", "operator": False}
 

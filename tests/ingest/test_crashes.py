@@ -23,9 +23,8 @@ from leveret.storage.disk import Bytes
 from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.options import StreamOptions
-from leveret.storage.stream.directory import StreamDirectories
 from leveret.storage.stream.recorder import StreamRecorder
-from leveret.storage.stream.store import StreamStore
+from leveret.storage.stream.store import StreamDirectories, StreamStore
 from tests.ingest.batches import bodies, row_group, texts
 from tests.sim.node import OPTIONS, Life, clock
 from tests.sim.simdisk import SimDisk

@@ -24,9 +24,8 @@ from leveret.core.errors import (
 from leveret.operations.operation import fits
 from leveret.operations.perform import error_class
 from leveret.operations.registry import OPERATIONS
-from leveret.server import control, control_client
-from leveret.server.control import REQUEST_BYTES_MAX, SOCKET_NAME, listening_socket
-from leveret.server.control_client import Operator, connect
+from leveret.server import control
+from leveret.server.control import REQUEST_BYTES_MAX, SOCKET_NAME, Operator, connect, listening_socket
 from tests.durability.children import Child
 from tests.server.control_world import HASH, SMALL, Served
 
@@ -60,7 +59,7 @@ def operator(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Operato
 
 def raw(directory: str) -> socket.socket:
     """A connection to the control socket."""
-    connection = control_client.connected(directory)
+    connection = control.connected(directory)
     assert connection is not None
     return connection
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import leveret
-from leveret.core.catalog import Kind
+from leveret.core.definition_log import Kind
 from leveret.security.access import Access
 from leveret.security.passwords import hash_password
 from tests.protocols.amqp.client import CHEAP

@@ -12,8 +12,8 @@ from botocore import UNSIGNED
 from botocore.config import Config
 
 from leveret.core.errors import InvalidArgument, NotFound, StoreUnreachable
-from leveret.server.control_client import connect
-from leveret.server.exits import exit_code
+from leveret.server.addresses import exit_code
+from leveret.server.control import connect
 from leveret.server.settings import server_options
 from tests.postgres_server import PostgresServer
 from tests.server_process import ServerProcess

@@ -9,8 +9,8 @@ from random import Random
 from typing import Any, NamedTuple
 
 from leveret.core import browse
-from leveret.core.catalog import Kind
 from leveret.core.dedup import digest
+from leveret.core.definition_log import Kind
 from leveret.core.errors import DiskFull, InvalidReceipt, NotFound, PreconditionFailed, QueueFull
 from leveret.core.policy import Policy
 from leveret.core.properties import Properties, content

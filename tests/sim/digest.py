@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from leveret.core import browse
 from leveret.core.broker import Broker
-from leveret.core.catalog import Kind, dumps, key_of
+from leveret.core.definition_log import Kind, dumps, key_of
 from leveret.core.held import Held
 from leveret.core.queue import Queue
 from leveret.core.topology import Vhost

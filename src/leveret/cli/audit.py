@@ -12,7 +12,7 @@ from leveret.core.errors import NotFound
 from leveret.observability.audit import FILES, KINDS, Kind
 from leveret.observability.chain import ChainHead, Finding, examine
 from leveret.observability.row_file import paths
-from leveret.server.control_client import Remote, connected
+from leveret.server.control import Remote, connected
 from leveret.server.settings import server_options
 
 ROWS = ("at", "kind", "by", "act", "outcome", "peer", "count", "about")

@@ -14,7 +14,7 @@ from leveret.cli.passwords import chars_min
 from leveret.core.errors import InvalidArgument
 from leveret.operations.definitions import SECTIONS
 from leveret.security.passwords import hashed_row
-from leveret.server.control_client import Operator
+from leveret.server.control import Operator
 
 FILE_BYTES_MAX = 256 << 20  # it is read into memory
 PART_CHARS_MAX = 256 << 10  # of one request: others get their turn in between

@@ -15,7 +15,7 @@ from leveret.cli.parser import Command, Word, run_word, worded
 from leveret.core.errors import InvalidArgument, PreconditionFailed
 from leveret.operations.operation import MISSING, OperationParameter
 from leveret.operations.registry import OPERATIONS
-from leveret.server.control_client import Operator
+from leveret.server.control import Operator
 
 PASSWORD, LIMITS = "password_hash", "limits"
 SWITCH = "enabled"

@@ -15,7 +15,7 @@ from leveret.cli.parser import JSON, Command, CommandArgument, argument
 from leveret.cli.target import RemoteServer
 from leveret.client.broker import connect
 from leveret.core.errors import InvalidArgument, NotFound
-from leveret.server.control_client import Remote, connected
+from leveret.server.control import Remote, connected
 
 EXTRA = {"pyspark", "pyarrow", "pyiceberg", "py4j", "grpc", "pandas"}
 """Modules that the extra `pipeline`, or Spark's own extras, bring."""

@@ -12,8 +12,7 @@ from typing import Any, BinaryIO
 from leveret.cli import connection
 from leveret.cli.output import ProgressLine, as_json
 from leveret.cli.parser import Command, positive, whole
-from leveret.client.broker import RemoteBroker
-from leveret.client.exchange import RemoteExchange
+from leveret.client.broker import RemoteBroker, RemoteExchange
 from leveret.core.errors import InvalidArgument
 
 COUNT_MAX = 100_000_000

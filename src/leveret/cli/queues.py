@@ -10,8 +10,7 @@ from leveret.cli import connection
 from leveret.cli.output import as_json, as_list, print_table
 from leveret.cli.parser import JSON, QUEUE, Command, Word, argument, run_word, worded
 from leveret.client import calls
-from leveret.client.broker import RemoteBroker
-from leveret.client.exchange import RemoteExchange
+from leveret.client.broker import RemoteBroker, RemoteExchange
 from leveret.client.queue import RemoteQueue
 
 COLUMNS = ("name", "ready", "leased", "scheduled", "backing_off", "consumers", "paused")

@@ -9,7 +9,7 @@ from typing import Any
 from leveret.cli.parser import Command
 from leveret.config import ServerOptions
 from leveret.core.errors import InvalidArgument, LeveretError
-from leveret.server.exits import exit_code
+from leveret.server.addresses import exit_code
 from leveret.server.settings import OPTIONS, RENAMED, choices, flag, is_switch, server_options, shown
 
 EXTRA = {"psycopg", "redis"}

@@ -14,8 +14,7 @@ from leveret.cli import connection
 from leveret.cli.consume import COUNT_MAX, WAIT_S_LONGEST
 from leveret.cli.messages import print_message
 from leveret.cli.parser import JSON_LINES, Command, argument, positive, whole
-from leveret.client.broker import RemoteBroker
-from leveret.client.exchange import RemoteExchange
+from leveret.client.broker import RemoteBroker, RemoteExchange
 from leveret.client.queue import RECEIVE_MAX, RemoteQueue
 from leveret.client.stream import RemoteStream
 from leveret.core.errors import InvalidArgument, NotFound

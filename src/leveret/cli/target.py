@@ -12,8 +12,7 @@ from leveret.client.broker import RemoteBroker
 from leveret.client.calls import ClientCall
 from leveret.core.errors import InvalidArgument
 from leveret.operations.registry import OPERATIONS
-from leveret.server.control import PREFIX
-from leveret.server.control_client import Operator, connect
+from leveret.server.control import PREFIX, Operator, connect
 from leveret.server.settings import broker_options, flag, server_options, variable
 
 REMOTE = "a server elsewhere, named by --url or --profile"

@@ -3,14 +3,11 @@
 broker.py      a server as its clients see it: leveret.connect(), and leveret.aconnect() for asyncio
 calls.py       a request and the reading of its answer, and what requests and answers are made of
 encryption.py  payloads that only their sender and receiver can read: Fernet on this side of the wire
-exchange.py    exchanges on a server
 group.py       a consumer group on a server: the verbs of the embedded one, and a member that looks after itself
 message.py     messages and records that came over HTTP: the attributes of those of the embedded broker
 network.py     how a client waits: for a connection, an answer, or some seconds; in a thread, or in a task
 once.py        doing the work of a message once, whichever workers get it how often
-pool.py        connections to servers that are kept open between requests
 queue.py       a queue on a server: the verbs of the embedded one
-retry.py       what to do about an answer, or about none: read it, refuse by it, or ask again after a while
 servers.py     the servers that a client may ask: one, or nodes of one cluster, any of which will do
 session.py     the options of a client, and its requests
 sinks.py       the verbs of sinks as requests: stage a piece, commit a batch, drop parts

@@ -11,8 +11,8 @@ from leveret.client.calls import ClientCall, Row, field_of, nothing, path_of, ro
 from leveret.client.message import RemoteRecord
 from leveret.client.session import HasSession, Remote
 from leveret.clock import SystemClock
+from leveret.core.consumer_groups import Assignment
 from leveret.core.errors import BrokerClosed, NotFound, StaleGeneration
-from leveret.core.membership import Assignment
 from leveret.embedded.group import SESSION_S, SIGNS_PER_SESSION, AsynchronousMember, MemberVerbs, ThreadedMember
 from leveret.http_client import Answer
 from leveret.runtime.verbs import (

@@ -52,7 +52,7 @@ class Node:
     ) -> None:
         """Serve nothing yet; `hub` is that of the proxies, over the broker of the catalog's copy.
 
-        `keys` are those by which nodes authenticate each other: see leveret.cluster.rpc.handshake.
+        `keys` are those by which nodes authenticate each other: see leveret.cluster.rpc.wire.
         """
         self.name = name
         self.cluster = cluster

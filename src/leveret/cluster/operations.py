@@ -34,7 +34,7 @@ from leveret.cluster.shards.group_operations import GroupOperations
 from leveret.cluster.shards.groups import GroupFacts, ShardGroup, facts_of
 from leveret.cluster.shards.shard import Shard
 from leveret.core.broker import Broker
-from leveret.core.catalog import Kind
+from leveret.core.definition_log import Kind
 from leveret.core.errors import LeveretError, PreconditionFailed, Unreachable
 from leveret.observability.logs import Log
 

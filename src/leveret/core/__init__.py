@@ -2,16 +2,13 @@
 
 exchanges/             the exchange types, one file each; `new_exchange` picks the class by its name on the wire
 arguments.py           queue arguments and policy keys in one table
-backoff.py             how long a message waits before it is delivered again
 broker.py              the broker, composed of its parts: the operations on queues, exchanges, bindings and policies
 browse.pyx             browsing: looking into a queue without taking anything
-catalog.py             definitions as the journal keeps them: small JSON objects by kind and key
 changes.py             changes of definitions as values: they can be applied at once, or later
 claims.pyx             leases that outlive a restart of the broker, or the owner of their queue
 consumer.pyx           a consumer: a queue pushes messages to it, as many at a time as it can take
 consumer_arguments.py  arguments of consumers: priority and time to settle, or what to read of a stream
 consumer_groups.py     consumer groups: how far each group has read each partition of a stream
-dead_letter_routes.py  where dead letters go: from each queue by its policy, through exchanges
 dead_lettering.pyx     dead-lettering of what queues reject or drop, and the removal of what has expired
 deadletter.py          what a message carries when it is dead-lettered, and the keys that it is routed by
 dedup.py               de-duplication on publish: which keys a queue has seen within its window
@@ -27,7 +24,6 @@ histogram.pyx          counts of values by powers of two: how long messages wait
 ids.pyx                message ids: a UUID (version 8) of the 60 bits of the broker and the number of the message
 jsonable.py            argument values as JSON and back: what JSON lacks is tagged
 lane.pyx               a lane: waiting messages in the order of their numbers, 26 bytes each
-membership.py          the members of a consumer group, and which partitions each one reads
 message.pyx            a message: the wire bytes of its properties and body
 names.py               names of exchanges, queues and virtual hosts
 page.py                a page: messages of a queue in columns, for readers of many

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from leveret.core.broker import Broker
-from leveret.core.catalog import Kind
+from leveret.core.definition_log import Kind
 from leveret.core.errors import InvalidArgument, NotFound, TooMany
 from leveret.core.names import check_name
 

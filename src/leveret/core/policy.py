@@ -9,8 +9,7 @@ from dataclasses import InitVar, dataclass, field, fields
 from typing import Any
 from weakref import WeakValueDictionary
 
-from leveret.core.arguments import ARGUMENTS, QueueArgument, parse, text, usable
-from leveret.core.backoff import Backoff
+from leveret.core.arguments import ARGUMENTS, Backoff, QueueArgument, parse, text, usable
 from leveret.core.errors import InvalidArgument
 from leveret.core.jsonable import canonical, encode, restored
 from leveret.core.names import check_name

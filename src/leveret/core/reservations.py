@@ -30,8 +30,8 @@ from collections.abc import Generator, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from leveret.core.catalog import Kind
 from leveret.core.claims import hold_again, let_go, take_reserved
+from leveret.core.definition_log import Kind
 from leveret.core.errors import InvalidArgument, NotFound, NotSupported, PreconditionFailed, TooMany
 from leveret.core.held import Held
 from leveret.core.names import check_new_name

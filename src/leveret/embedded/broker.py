@@ -27,13 +27,13 @@ from leveret.observability.spans import Spans
 from leveret.observability.tracing import BrokerTracer
 from leveret.runtime.declare import VHOST, declare_exchange, declare_queues, declare_stream
 from leveret.runtime.large_bodies import LargeBodies, open_blobs
-from leveret.runtime.options import options_of
 from leveret.runtime.runtime import Runtime
 from leveret.runtime.stats import BrokerStats, RecoveryReport, broker_stats, journal_stats, recovery_report
 from leveret.runtime.storage import SINGLE, TAG_DIGITS, ShardChoice, open_store, open_streams
 from leveret.runtime.stream import stream_arguments, streams_of
 from leveret.runtime.verbs import Durable, durably, in_thread, twin
 from leveret.storage.journal.postgres.store import Takeover
+from leveret.storage.options import options_of
 
 
 def start_tracing(runtime: Runtime, options: Options) -> None:

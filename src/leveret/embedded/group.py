@@ -15,9 +15,8 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Generic, Literal, Protocol, Self, TypeVar
 
-from leveret.core.consumer_groups import ConsumerGroup
+from leveret.core.consumer_groups import SESSION_MS, Assignment, ConsumerGroup
 from leveret.core.errors import BrokerClosed, InvalidArgument, NotFound, StaleGeneration
-from leveret.core.membership import SESSION_MS, Assignment
 from leveret.runtime.declare import milliseconds
 from leveret.runtime.reading import READ_RECORDS, StreamReader, StreamRecord
 from leveret.runtime.verbs import (

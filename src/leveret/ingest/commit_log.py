@@ -13,7 +13,7 @@ from secrets import token_hex
 from typing import Any, NamedTuple
 
 from leveret.core.broker import Broker
-from leveret.core.catalog import Kind
+from leveret.core.definition_log import Kind
 from leveret.core.errors import NotFound, PreconditionFailed, TooMany
 
 SINKS_MAX = 10_000  # each is remembered until it is deleted

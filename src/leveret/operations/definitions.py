@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, TypeVar
 
-from leveret.core.catalog import Kind
+from leveret.core.definition_log import Kind
 from leveret.core.errors import InvalidArgument, LeveretError, NotSupported, PreconditionFailed, QueueNotFound
 from leveret.core.jsonable import decode_table, encode
 from leveret.core.names import RESERVED_PREFIX

@@ -4,15 +4,12 @@ shared/              what all nodes share: in Redis, or in the memory of this pr
 bodies.py            bodies: bytes, text or anything that JSON can say
 commit_scheduler.py  when what was appended goes to the disk, and what waits until it is there
 declare.py           declarations of queues, streams and exchanges; the options of a queue and which argument each sets
-dispatcher.py        time, and what is ready: pushed to consumers, and taken by the threads and tasks that wait
 durability.py        what waits for commit batches of the journal, also answers as futures for tasks and threads
-housekeeper.py       what a broker does beside its messages: checkpoints, compaction, retention of streams
 key_rotation.py      rotation of the encryption key: everything that another key encrypts, or none
 large_bodies.py      large bodies: put into the blob store before their message is published
 leases.py            renews the leases of messages that are being handled, each at half of its time
 managed.py           a queue as operators see it: look inside, cancel, purge, pause, delete, redrive, discard
 message.pyx          messages as users see them, and the three batch loops
-options.py           options given by keyword: refused when they are unknown or cannot work
 outgoing.py          a message on its way in, and publishing it to an exchange
 processed.py         what a worker has done: the ids of handled messages, durable
 queue.py             the verbs of a queue that wait for nothing: to send, take and settle
@@ -20,7 +17,6 @@ reading.py           a record of a stream, and a place in one partition that mov
 receipts.pyx         receipts: strings that prove a lease
 redrive.py           going through what waits in a queue: redrive moves messages, discard removes them
 runtime.py           the one lock around the core, and what happens when it is taken and let go
-signals.py           draining on SIGTERM and SIGINT: the first signal lets work at hand finish
 stats.py             figures of queues and of the whole broker
 storage.py           opening the core on a data directory or a database
 stream.py            the verbs of a stream under the lock: append, read from any place, blocks for bulk readers

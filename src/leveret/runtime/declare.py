@@ -16,8 +16,8 @@ from leveret.core.errors import InvalidArgument, NotSupported
 from leveret.core.names import described
 from leveret.core.queue import Queue as CoreQueue
 from leveret.core.queue_types import STREAM
-from leveret.runtime.options import unknown_name
 from leveret.runtime.verbs import Durable
+from leveret.storage.options import unknown_name
 
 if TYPE_CHECKING:
     from leveret.runtime.runtime import Runtime

@@ -7,25 +7,209 @@
 
 Its parts: the CommitScheduler has the commit batches and what waits for them, the QueueDispatcher lets time pass and
 hands out what is ready, Waiters are the threads and tasks that wait for messages, the Housekeeper has the store.
+
+What a broker does beside its messages: checkpoints, compaction, retention of streams, deletion of large bodies.
+
+It has a thread of its own, because it waits for disks and blob stores, which must not hold up a message that is due.
 """
+
+from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
 
-from leveret.clock import Clock, give_turn
+from leveret.clock import NEVER_MS, Clock, give_turn
 from leveret.config import Options
 from leveret.core.broker import Broker
-from leveret.core.errors import BrokerClosed, JournalFailed
+from leveret.core.dispatch import pump
+from leveret.core.errors import BrokerClosed, JournalError, JournalFailed
 from leveret.observability.tracing import BrokerTracer
 from leveret.runtime.commit_scheduler import CommitScheduler
-from leveret.runtime.dispatcher import QueueDispatcher
-from leveret.runtime.housekeeper import Housekeeper
+from leveret.runtime.key_rotation import OtherKeys, Rotation
 from leveret.runtime.large_bodies import LargeBodies
 from leveret.runtime.receipts import Receipts
-from leveret.runtime.threads import Lock
+from leveret.runtime.threads import Lock, Ticker
 from leveret.runtime.waiters import Waiters
 from leveret.storage.journal.store import Store
 from leveret.storage.stream.store import StreamStore
+
+
+class QueueDispatcher:
+    """Has the core do what is due, whenever the lock is taken, and in a thread when no verb takes it."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._core = runtime.core
+        self._clock = runtime.clock
+        self._ticker = Ticker(runtime.clock, runtime.lock, self._due, "leveret-ticker")
+        self.problem: Exception | None = None
+        """Of a queue that could not be read, beside the verbs; raised when the lock is let go."""
+
+    # Under the lock
+
+    def tick(self) -> bool:
+        """Let time pass; True when more is due. Whatever cannot be done then is no reason to refuse a verb."""
+        try:
+            return self._core.tick(self._clock.now_ms())
+        except JournalFailed:
+            raise
+        except Exception as error:
+            self.problem = error
+            return True
+
+    def dispatch(self) -> None:
+        """Push to consumers and wake waiters; a queue that cannot be read does not hold up the others."""
+        problem: Exception | None = None
+        while self._core.engine.dirty and problem is None:
+            for queue in self._core.take_dirty():
+                try:
+                    if queue.consumers:
+                        pump(queue)
+                except JournalFailed:
+                    raise
+                except Exception as error:
+                    problem = self.problem = error
+                self._runtime.waiters.wake(queue)
+
+    def plan(self) -> None:
+        """Wake up when something is due: in the core, or to be committed."""
+        self._ticker.plan(self._runtime.commits.plan())
+        deadline_ms = self._core.next_deadline_ms
+        if deadline_ms is not None and deadline_ms < self._ticker.planned_ms:
+            self._ticker.plan(deadline_ms)
+
+    # In the thread
+
+    def _due(self) -> int:
+        """Do what is due; give the time of what is next."""
+        try:
+            with self._runtime.lock:
+                more = self.tick()
+                self.dispatch()
+                if self._runtime.commits.commit_if_due():
+                    self._runtime.housekeeper.plan()
+                return self._core.now_ms if more else self._next_ms()
+        except JournalFailed:
+            return NEVER_MS  # every verb raises it from now on
+
+    def _next_ms(self) -> int:
+        """When there is something to do again."""
+        deadline_ms = self._core.next_deadline_ms
+        next_ms = min(self._runtime.commits.plan(), NEVER_MS if deadline_ms is None else deadline_ms)
+        if self._core.engine.dirty:
+            next_ms = min(next_ms, self._core.now_ms + HOUSEKEEP_MS)  # what could not be read may be there again
+        return next_ms
+
+    def stop(self) -> None:
+        """End the thread; the caller does not hold the lock."""
+        self._ticker.stop()
+
+
+HOUSEKEEP_MS = 1_000  # how often, while something is written, checkpoints and compaction get a chance
+BUSY_MS = 10  # between two rounds of a compaction: others get the disk and the lock
+HOUSEKEEP_STEPS = 8  # segments that one round may remove: a fast publisher must not outrun it
+HOUSEKEEP_SEGMENTS = 2  # segments that may be written before the next round, however little time has passed
+
+
+class Housekeeper:
+    """Looks after the store of one broker, a bounded piece at a time; idle while nothing is written."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._clock = runtime.clock
+        self._ticker = Ticker(runtime.clock, runtime.lock, self.step, "leveret-housekeeper")
+        self._segment = 0
+        self.rotation: Rotation | None = None
+
+    # Under the lock
+
+    def plan(self) -> None:
+        """Look around soon, unless that is planned."""
+        if self._ticker.planned_ms == NEVER_MS:
+            self._ticker.plan(self._clock.now_ms() + HOUSEKEEP_MS)
+
+    def attach(self, store: Store) -> None:
+        """Look after a store from now on."""
+        self._segment = store.journal.segment + HOUSEKEEP_SEGMENTS
+        if store.journal.full or store.watched:
+            self.plan()  # nothing is committed as long as all publishes are refused: look for room
+
+    def written(self, segment: int) -> None:
+        """Something was appended to a segment of the journal: look around soon, at once if there are some new ones."""
+        if self._ticker.planned_ms == NEVER_MS:
+            self.plan()
+        if segment >= self._segment:
+            self._segment = segment + HOUSEKEEP_SEGMENTS
+            self._ticker.plan(self._clock.now_ms())
+
+    def rotate_key(self, other_keys: OtherKeys) -> Rotation:
+        """Encrypt everything by the first key from now on; the rotation that is under way, if there is one."""
+        if self.rotation is None or self.rotation.progress.state != "running":
+            self.rotation = Rotation(self._runtime, other_keys)
+            self._ticker.plan(self._clock.now_ms())
+        return self.rotation
+
+    # In its own thread
+
+    def step(self) -> int:
+        """Checkpoint, compact and delete a bounded piece; give the time of the next one."""
+        try:
+            wait_ms = self._step()
+        except JournalFailed:
+            return NEVER_MS  # every verb raises it from now on
+        except JournalError:
+            wait_ms = HOUSEKEEP_MS
+        return NEVER_MS if wait_ms is None else self._clock.now_ms() + wait_ms
+
+    def _step(self) -> int | None:
+        """The same; after how long there is more, None when there is not."""
+        streams, store, large = self._runtime.commits.streams, self._runtime.store, self._runtime.large
+        again = streams is not None and self._keep_streams_small(streams)
+        if store is None:
+            return HOUSEKEEP_MS if again else None
+        more = all(store.housekeep() for _ in range(HOUSEKEEP_STEPS))
+        again = again or more or store.watched or store.journal.full or store.drains
+        again = again or store.archive_problem is not None
+        if large is not None and not self._delete_blobs(large, store):
+            again = True
+        if self.rotation is not None and self.rotation.step():
+            return BUSY_MS
+        return (BUSY_MS if more else HOUSEKEEP_MS) if again else None
+
+    def _keep_streams_small(self, streams: StreamStore) -> bool:
+        """Retain and remove streams, and put out silent members of groups; True while there is something to look at."""
+        store, commits = self._runtime.store, self._runtime.commits
+        with self._runtime.lock:
+            gone = streams.take_gone()
+            streams.groups.expire(self._clock.now_ms())
+            if commits.commit_lazily():
+                self.plan()
+        if gone and store is not None:
+            store.commit.force()
+        try:
+            streams.remove(gone)
+            streams.retain(self._clock.now_ms())
+        except (OSError, JournalFailed) as error:
+            if store is None:
+                raise
+            raise store.commit.fail(error) from error
+        with self._runtime.lock:
+            if streams.dirty:
+                commits.kick()
+        return len(streams) > 0
+
+    def _delete_blobs(self, large: LargeBodies, store: Store) -> bool:
+        """Delete the blobs of messages that were settled for good; False when some are left."""
+        with self._runtime.lock:
+            released = large.release()
+        if released:
+            store.commit.force()
+        return not released or large.delete()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._ticker.stop()
+
 
 TURNS_GIVEN = 20
 SECRET_BYTES = 32

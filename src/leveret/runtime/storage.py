@@ -25,10 +25,9 @@ from leveret.storage.journal.store import Store
 from leveret.storage.options import JournalOptions, StreamOptions
 from leveret.storage.segments import Damage
 from leveret.storage.store_url import is_url
-from leveret.storage.stream.directory import FileStreamDirectories, StreamDirectories
 from leveret.storage.stream.postgres import TableStreamDirectories
 from leveret.storage.stream.recovery import verify_partition
-from leveret.storage.stream.store import Fetch, StreamStore, no_blobs
+from leveret.storage.stream.store import Fetch, FileStreamDirectories, StreamDirectories, StreamStore, no_blobs
 
 STREAMS = "streams"
 MEMORY_SEGMENT_BYTES = 16 << 20  # a segment is one piece of memory

@@ -22,8 +22,7 @@ from leveret.runtime.outgoing import Outgoing, PreparedMessage, in_trace, prepar
 from leveret.runtime.reading import Place, StreamReader
 from leveret.runtime.verbs import Durable, durably, twin
 from leveret.storage.stream.log import PartitionLog
-from leveret.storage.stream.pieces import PIECE_BYTES_MAX, piece, reach
-from leveret.storage.stream.reader import start_named
+from leveret.storage.stream.reader import PIECE_BYTES_MAX, piece, reach, start_named
 from leveret.storage.stream.recorder import FILTER, KEY, PRODUCER, SEQUENCE, StreamRecorder, check_labels
 
 if TYPE_CHECKING:

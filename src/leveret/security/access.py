@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from weakref import WeakSet
 
 from leveret.core.broker import Broker
-from leveret.core.catalog import Kind
+from leveret.core.definition_log import Kind
 from leveret.core.errors import NotFound, PreconditionFailed
 from leveret.core.topology import Vhost, VhostDetails
 from leveret.security.keys import AccessKey, AccessKeys, ApiKey, ApiKeys

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from leveret.core.broker import Broker
-from leveret.core.catalog import Kind
+from leveret.core.definition_log import Kind
 from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed, TooMany
 from leveret.core.names import check_name
 from leveret.security.scopes import parse_scopes

@@ -5,14 +5,11 @@ audit_forward.py   where the rows of the audit log are forwarded to, as the opti
 authentication.py  the authentication that the options of a server ask for
 clustered.py       the server process of a node: the proxies that clients talk to, and the shards that it owns
 control.py         operations for the operator of a running server, by the control socket and by HTTP
-control_client.py  an operator's side of the control socket
-exits.py           exit codes of the process, so that a supervisor knows whether to start it again
 first_user.py      the first administrator of a server, or of a cluster, without users
 management.py      what the management API works on, joined
 memory.py          how much memory the process has, and may have; alarms
 process.py         the server process: joins broker, access, AMQP, HTTP and control, starts them
 settings.py        where the options of a server come from: flags win over the environment, that over the file
-shared.py          what nodes share by Redis, as the options say
 tls_files.py       files of TLS, read again while the server runs
 web.py             HTTP and SQS as the server joins them: one router for all behind the port of HTTP
 """

@@ -27,7 +27,7 @@ from leveret.cluster.operations import Operations
 from leveret.cluster.proxy.connection import ProxyConnection
 from leveret.config import ServerOptions
 from leveret.core.broker import Broker as Core
-from leveret.core.catalog import Kind
+from leveret.core.definition_log import Kind
 from leveret.core.errors import InvalidArgument
 from leveret.embedded.broker import Broker
 from leveret.observability.audit import Audit
@@ -66,8 +66,7 @@ from leveret.server.process import (
     warn_of_patterns,
 )
 from leveret.server.settings import broker_options
-from leveret.server.shared import Shared
-from leveret.server.web import SqsServer, Web, quota_of, settings_of, sinks_of
+from leveret.server.web import Shared, SqsServer, Web, quota_of, settings_of, sinks_of
 
 T = TypeVar("T")
 

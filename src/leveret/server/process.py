@@ -45,9 +45,8 @@ from leveret.server.first_user import make_first_user
 from leveret.server.management import alerting_of, make_admin_context
 from leveret.server.memory import Alarms, gauges
 from leveret.server.settings import broker_options
-from leveret.server.shared import Shared
 from leveret.server.tls_files import TlsFiles
-from leveret.server.web import SqsServer, Web, quota_of, settings_of, sinks_of
+from leveret.server.web import Shared, SqsServer, Web, quota_of, settings_of, sinks_of
 from leveret.storage.disk import Disk
 from leveret.storage.journal.store import Store
 from leveret.storage.store_url import shown

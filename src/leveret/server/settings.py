@@ -10,19 +10,18 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any, Literal, cast, get_args, get_origin
 
-from leveret.cluster.coordination.gateway import EtcdEndpoint
-from leveret.cluster.rpc.handshake import check_name
-from leveret.cluster.rpc.wire import MESSAGE_BYTES_MAX
+from leveret.cluster.coordination.etcd import EtcdEndpoint
+from leveret.cluster.rpc.wire import MESSAGE_BYTES_MAX, check_name
 from leveret.config import ServerOptions, StoreOptions
 from leveret.core.errors import InvalidArgument
 from leveret.protocols.net.addresses import can_be_called, host_names
-from leveret.runtime.options import options_of, unknown_name
 from leveret.runtime.shared.keys import check_redis_url
 from leveret.security.access import GUEST
 from leveret.security.cluster_secret import check_secrets
 from leveret.security.peers import is_loopback
 from leveret.server.addresses import proxies_of
 from leveret.server.authentication import backend_names
+from leveret.storage.options import options_of, unknown_name
 from leveret.storage.store_url import is_url
 
 PREFIX = "LEVERET_"

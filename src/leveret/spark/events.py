@@ -11,7 +11,7 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leveret.core.catalog import REMOVED, Kind
+from leveret.core.definition_log import REMOVED, Kind
 from leveret.spark.columns import (
     ColumnBatch,
     Table,

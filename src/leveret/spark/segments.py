@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from leveret.core.catalog import REMOVED, Kind
+from leveret.core.definition_log import REMOVED, Kind
 from leveret.core.errors import DamagedJournal, NotFound
 from leveret.storage.disk import Disk
 from leveret.storage.encryption import MasterKeys

@@ -14,9 +14,8 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from leveret.client.network import AnswerLost, ThreadNetwork
-from leveret.client.pool import Pool
-from leveret.client.retry import refusal_of
 from leveret.client.servers import Address, request_bytes, servers_of
+from leveret.client.session import Pool, refusal_of
 from leveret.core.errors import InvalidArgument, Unreachable
 from leveret.http_client import Answer
 from leveret.spark.options import Options, required, seconds

@@ -14,8 +14,7 @@ from leveret.spark.streams import BlockGroup, Ends
 from leveret.storage.disk import Disk
 from leveret.storage.encryption import load_keys
 from leveret.storage.store_url import is_url
-from leveret.storage.stream.pieces import LogFiles, piece, reach
-from leveret.storage.stream.reader import offset_at
+from leveret.storage.stream.reader import LogFiles, offset_at, piece, reach
 
 DIRECTORY = "streams"
 PIECE_BYTES = 8 << 20

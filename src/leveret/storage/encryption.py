@@ -17,7 +17,7 @@ batch. A commit batch that
   a crash is cut, and its number is given again: therefore an encrypted segment is never continued after a restart, and
   the next one has a salt, and so a key, of its own. A segment has a few GiB at most, far below the limits of GCM.
 - A stream: blocks have random nonces, because recovery cuts blocks and gives their offsets again
-(storage/stream/sealing.py).
+(storage/stream/segments.py).
 - A sealed box: the key encrypts one message only, with the nonce 0.
 
 Several master keys may be given: the first one writes, all of them read. META names those that are needed.

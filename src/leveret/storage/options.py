@@ -1,8 +1,10 @@
 """What can be chosen about a journal and about streams."""
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any, Literal
 
+from leveret.config import Options
 from leveret.core.arguments import SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
 from leveret.core.errors import InvalidArgument
 from leveret.storage.encryption import MasterKeys
@@ -84,3 +86,30 @@ class StreamOptions(LogOptions):
         self.check(SEGMENT_BYTES_MAX)
         if not 1 <= self.block_bytes <= 16 * MIB:
             raise InvalidArgument("block_bytes is 1 to 16 MiB: a reader holds a whole block")
+
+
+POSITIVE = ("blob_bytes", "message_bytes_max", "tracing_spans_max")
+
+
+def unknown_name(what: str, name: str, known: list[str]) -> InvalidArgument:
+    """The refusal of a name that does not exist, with the one that was probably meant."""
+    near = get_close_matches(name, known, n=1)
+    advice = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"
+    return InvalidArgument(f"unknown {what} {name!r}: {advice}")
+
+
+def options_of(given: dict[str, Any]) -> Options:
+    """Options from keywords, checked; the journal checks what is only its own."""
+    known = [each.name for each in fields(Options)]
+    for name in given:
+        if name not in known:
+            raise unknown_name("option", name, known)
+    options = Options(**given)
+    if options.on_failure not in ("exit", "raise"):
+        raise InvalidArgument(f"on_failure is exit or raise, not {options.on_failure!r}")
+    for name in POSITIVE:
+        if getattr(options, name) < 1:
+            raise InvalidArgument(f"{name} must be positive")
+    if not 0 <= options.tracing_ratio <= 1:
+        raise InvalidArgument(f"tracing_ratio is 0 to 1, not {options.tracing_ratio!r}")
+    return options

@@ -14,7 +14,7 @@ from leveret.cluster.catalog.changes import DefinitionChange, apply, change_of, 
 from leveret.cluster.catalog.log import CatalogLog, LogEntry, PostgresLog, packed
 from leveret.cluster.catalog.replica import Replica
 from leveret.core.broker import Broker
-from leveret.core.catalog import Kind
+from leveret.core.definition_log import Kind
 from leveret.core.errors import BrokerClosed, LeveretError, PreconditionFailed, TooMany, Unreachable
 from leveret.core.policy import Policy
 from leveret.core.properties import Properties

@@ -12,9 +12,7 @@ from typing import Any
 
 import pytest
 
-from leveret.cluster.coordination import gateway
-from leveret.cluster.coordination.etcd import Etcd, KeyEvent
-from leveret.cluster.coordination.gateway import EtcdEndpoint, GatewayLost
+from leveret.cluster.coordination.etcd import Etcd, EtcdEndpoint, Gateway, GatewayLost, KeyEvent
 from leveret.cluster.joined import etcd_of
 from leveret.config import ServerOptions
 from leveret.core.errors import AccessRefused, InvalidArgument, NotFound, Unreachable
@@ -194,7 +192,7 @@ def test_a_watch_of_what_was_compacted_ends_so_that_all_is_looked_at_again(etcd:
     async def use(client: Etcd) -> None:
         for _ in range(2):
             revision = await client.put(f"{prefix}a", "1")
-        asked = gateway.Gateway([etcd.url], None, PATIENCE_S)
+        asked = Gateway([etcd.url], None, PATIENCE_S)
         assert (await asked.ask("/v3/kv/compaction", {"revision": revision})).status == 200
         await asked.close()
         assert [len(events) async for events in client.watch(prefix, revision - 1)] == []
@@ -211,7 +209,7 @@ def test_a_user_logs_in_and_again_when_the_token_is_gone_or_users_have_changed(t
         found = await client.get("/a")
         assert found is not None
         assert found.value == "1"
-        asked = gateway.Gateway([process.url], None, PATIENCE_S)
+        asked = Gateway([process.url], None, PATIENCE_S)
         added = await asked.ask("/v3/auth/user/add", {"name": "other", "password": "other"}, client._token)
         await asked.close()
         assert added.status == 200
@@ -233,7 +231,7 @@ def test_a_user_logs_in_and_again_when_the_token_is_gone_or_users_have_changed(t
 
 async def add_root(url: str, tls: ssl.SSLContext | None = None) -> None:
     """Switch on the users of an etcd."""
-    asked = gateway.Gateway([url], tls, PATIENCE_S)
+    asked = Gateway([url], tls, PATIENCE_S)
     for path, request in [
         ("/v3/auth/user/add", {"name": "root", "password": "secret"}),
         ("/v3/auth/role/add", {"name": "root"}),
@@ -301,7 +299,7 @@ def test_what_is_no_endpoint_is_refused(url: str) -> None:
     ids=["no-http", "no-object", "no-json", "too-large", "unavailable"],
 )
 def test_whatever_is_not_an_answer_counts_as_none(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway, "ANSWER_BYTES_MAX", 500)
+    monkeypatch.setattr("leveret.cluster.coordination.etcd.ANSWER_BYTES_MAX", 500)
 
     async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(base64.b64encode(b"/a"))

@@ -15,7 +15,7 @@ import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
 import leveret
-from leveret.server.control_client import connect
+from leveret.server.control import connect
 from tests.observability.alerting.sinks import WebSink
 from tests.protocols.management.scene import Api
 from tests.server_process import ServerProcess

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from leveret.server.control_client import connect
+from leveret.server.control import connect
 from tests.observability.alerting.sinks import WebSink
 from tests.protocols.management.scene import Api
 from tests.server_process import ServerProcess

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
 import leveret
-from leveret.server.control_client import connect
+from leveret.server.control import connect
 from tests.protocols.sqs.server import running
 from tests.server.certificates import Authority
 from tests.server_process import ServerProcess

@@ -19,8 +19,7 @@ from leveret.protocols.rest.api import RestApi
 from leveret.security.access import Access
 from leveret.security.passwords import Cost
 from leveret.server.authentication import authentication_of
-from leveret.server.shared import Shared
-from leveret.server.web import Web, quota_of, sinks_of
+from leveret.server.web import Shared, Web, quota_of, sinks_of
 from leveret.storage.journal.files.store import FileStore
 from tests.waiting import PATIENCE_S
 

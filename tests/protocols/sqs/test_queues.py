@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from leveret.core.catalog import Kind
+from leveret.core.definition_log import Kind
 from leveret.protocols.sqs.account import SWEEP_EVERY
 from tests.protocols.sqs.world import World, refused
 

@@ -11,7 +11,7 @@ from leveret.storage.disk import Disk
 from leveret.storage.encryption import load_keys
 from leveret.storage.stream.blocks import TEXTS, Appender, BlockColumns, StoredRecord, block_at, records_in
 from leveret.storage.stream.index import Producers
-from leveret.storage.stream.pieces import PIECE_BYTES_MAX, piece, reach
+from leveret.storage.stream.reader import PIECE_BYTES_MAX, piece, reach
 from tests.storage.stream.world import HEADER, ROUTE, World
 
 EVERYTHING = 1 << 62

@@ -14,8 +14,7 @@ from leveret.storage.options import StreamOptions
 from leveret.storage.stream.blocks import BlockColumns, block_at
 from leveret.storage.stream.index import index_name
 from leveret.storage.stream.log import PartitionLog
-from leveret.storage.stream.pieces import piece
-from leveret.storage.stream.reader import Start
+from leveret.storage.stream.reader import Start, piece
 from leveret.storage.stream.recovery import verify_partition
 from tests.storage.journal.world import QuickDisk
 from tests.storage.stream.world import World, drained, numbered

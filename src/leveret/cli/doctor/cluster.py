@@ -9,7 +9,7 @@ from leveret.cli.cluster import absent, conflict, silence
 from leveret.cli.output import as_list, as_table, cell
 from leveret.core.errors import NotFound
 from leveret.protocols.net.addresses import host_and_port
-from leveret.server.control_client import connect
+from leveret.server.control import connect
 
 CLOCK_OFF_MS_MAX = 1_000
 LEASE_S_MIN, LEASE_S_MAX = 2, 15

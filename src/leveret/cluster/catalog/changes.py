@@ -1,8 +1,8 @@
 """Changes of definitions: what one node's core journaled, carried out on another's by the verbs of the core.
 
-A change is what the journal gets of a definition (see leveret.core.catalog): its kind, removed or not, and JSON. That
-of a queue names its shard (a number, or a node) in place of the number that it has in one broker. A change can be made
-twice without harm.
+A change is what the journal gets of a definition (see leveret.core.definition_log): its kind, removed or not, and JSON.
+That of a queue names its shard (a number, or a node) in place of the number that it has in one broker. A change can be
+made twice without harm.
 """
 
 import json
@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from leveret.core.broker import Broker
-from leveret.core.catalog import REMOVED, Kind, dumps, key_of
 from leveret.core.changes import DeleteQueue
+from leveret.core.definition_log import REMOVED, Kind, dumps, key_of
 from leveret.core.jsonable import canonical, restored
 from leveret.core.names import RESERVED_PREFIX
 from leveret.core.policy import Policy

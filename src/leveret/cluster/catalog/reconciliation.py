@@ -19,7 +19,7 @@ from leveret.cluster.catalog.changes import DefinitionChange, Key, agrees, apply
 from leveret.cluster.catalog.replica import Mark, Replica, VersionHistory, in_order
 from leveret.cluster.coordination.placement import LOCAL
 from leveret.core.broker import Broker
-from leveret.core.catalog import REMOVED, Kind
+from leveret.core.definition_log import REMOVED, Kind
 from leveret.core.errors import JournalFailed, LeveretError, PreconditionFailed
 from leveret.core.names import INTERNAL_VHOST
 from leveret.core.queue import Queue

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 from leveret.cluster.catalog.changes import IN_SHARDS, SHARED, DefinitionChange, Key, apply, change_of, inverse
 from leveret.cluster.coordination.placement import LOCAL, Placements, shard_id_of_owner
 from leveret.core.broker import Broker
-from leveret.core.catalog import REMOVED, Kind
 from leveret.core.deadletter import forms_cycle
+from leveret.core.definition_log import REMOVED, Kind
 from leveret.core.errors import PreconditionFailed, QueueNotFound, ResourceLocked
 from leveret.core.jsonable import restored
 from leveret.core.names import described

@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from leveret.cluster.forwarding.handler import Api
-from leveret.core.catalog import Kind
+from leveret.core.definition_log import Kind
 from leveret.core.errors import InvalidArgument, LeveretError
 from leveret.observability.logs import Log
 from leveret.protocols.http.problem import problem

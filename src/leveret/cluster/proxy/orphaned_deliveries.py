@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leveret.cluster.proxy.claims import Delivered
 from leveret.core.broker import Broker
-from leveret.core.catalog import Kind
 from leveret.core.claims import claim, give_up, hold_delivered
 from leveret.core.consumer import Consumer
+from leveret.core.definition_log import Kind
 from leveret.core.dispatch import activate, in_exclusive_use
 from leveret.core.errors import JournalFailed, LeveretError
 from leveret.core.held import Held

@@ -1,6 +1,6 @@
 """A link between two nodes: one connection, on which both open streams once they are authenticated.
 
-dial or accept -> handshake (leveret.cluster.rpc.handshake) -> up, PING both ways -> ... -> down: every stream ends
+dial or accept -> handshake (leveret.cluster.rpc.wire) -> up, PING both ways -> ... -> down: every stream ends
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
 from leveret.cluster.rpc import wire
-from leveret.cluster.rpc.handshake import REASON_CHARACTERS_MAX, Handshake, HandshakeRefused
-from leveret.cluster.rpc.wire import FrameKind, LinkFrame
+from leveret.cluster.rpc.wire import REASON_CHARACTERS_MAX, FrameKind, Handshake, HandshakeRefused, LinkFrame
 from leveret.core.errors import InvalidArgument, LeveretError
 from leveret.observability.logs import Log
 from leveret.security.tls import channel_binding

@@ -21,7 +21,7 @@ from leveret.cluster.forwarding.handler import MakeApis, no_apis
 from leveret.cluster.node import Node
 from leveret.cluster.shards.shard import Shard
 from leveret.core.broker import Broker as Core
-from leveret.core.catalog import Kind
+from leveret.core.definition_log import Kind
 from leveret.core.errors import Fenced, JournalFailed, LeveretError
 from leveret.core.restore import drop_transient, transient
 from leveret.embedded.broker import Broker, open

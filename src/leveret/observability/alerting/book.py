@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from leveret.core.broker import Broker
-from leveret.core.catalog import Kind
+from leveret.core.definition_log import Kind
 from leveret.core.errors import NotFound, PreconditionFailed, TooMany
 from leveret.observability.alerting.engine import Key
 from leveret.observability.alerting.fields import Row

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from leveret.core import browse
-from leveret.core.dead_letter_routes import dead_letter_queues
-from leveret.core.deadletter import deaths_of
+from leveret.core.deadletter import dead_letter_queues, deaths_of
 from leveret.core.held import Held
 from leveret.core.jsonable import plain
 from leveret.core.queue import Queue

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from leveret.core.broker import Broker
-from leveret.core.dead_letter_routes import dead_letter_routes
+from leveret.core.deadletter import dead_letter_routes
 from leveret.core.exchanges import DefaultExchange, Exchange
 from leveret.core.jsonable import decode_table, plain
 from leveret.core.names import check_key

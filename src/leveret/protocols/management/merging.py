@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from leveret.core.broker import Broker
 from leveret.core.changes import DeleteQueue
-from leveret.core.dead_letter_routes import dead_letter_queues
+from leveret.core.deadletter import dead_letter_queues
 from leveret.core.errors import Unreachable
 from leveret.protocols.http.cluster import InCluster, Parts, marked
 from leveret.protocols.http.request import Request

@@ -4,8 +4,14 @@ from typing import Any
 
 from leveret.core.arguments import PARTITIONS_MAX
 from leveret.core.broker import Broker as Core
-from leveret.core.consumer_groups import OFFSET_MAX, ConsumerGroup, ConsumerGroups
-from leveret.core.membership import SESSION_MS, SESSION_MS_MAX, SESSION_MS_MIN
+from leveret.core.consumer_groups import (
+    OFFSET_MAX,
+    SESSION_MS,
+    SESSION_MS_MAX,
+    SESSION_MS_MIN,
+    ConsumerGroup,
+    ConsumerGroups,
+)
 from leveret.protocols.http.fields import Choice, JsonField, Number, Numbered, RecordField, Schema, Text, Whole
 from leveret.protocols.http.response import Answer, Response, json_response
 from leveret.protocols.http.tails import read

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Any
 
 from leveret.core.arguments import BACKOFF_STEPS_MAX, DISPLAY_NAME_CHARS_MAX, limits_of
-from leveret.core.backoff import KINDS as BACKOFF_KINDS
+from leveret.core.arguments import KINDS as BACKOFF_KINDS
 from leveret.core.broker import Broker as Core
 from leveret.core.changes import DeleteQueue
 from leveret.core.errors import TooMany

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import Any, NamedTuple
 
 from leveret.core.broker import Broker as CoreBroker
-from leveret.core.catalog import Kind
+from leveret.core.definition_log import Kind
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.request import Request
 from leveret.protocols.sqs.errors import SqsError

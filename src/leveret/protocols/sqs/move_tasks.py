@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from leveret.core.catalog import Kind
+from leveret.core.definition_log import Kind
 from leveret.core.errors import LeveretError
 from leveret.core.filters import Filter
 from leveret.observability.logs import Log

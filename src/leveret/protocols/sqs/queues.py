@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from leveret.core.catalog import Kind
+from leveret.core.definition_log import Kind
 from leveret.core.queue import Queue as CoreQueue
 from leveret.protocols.sqs.attributes import FIXED, core_arguments, core_attributes, defaults, is_kept, parsed
 from leveret.protocols.sqs.errors import SqsError, invalid

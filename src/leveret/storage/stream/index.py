@@ -24,8 +24,7 @@ from leveret.storage.encryption import MasterKeys, seal, unseal
 from leveret.storage.journal.records import crc32c
 from leveret.storage.segments import HEADER_BYTES
 from leveret.storage.stream.blocks import Block, BlockHead
-from leveret.storage.stream.sealing import unsealed
-from leveret.storage.stream.segments import Segment, segment_name
+from leveret.storage.stream.segments import Segment, segment_name, unsealed
 
 SPACING_BYTES = 256 << 10
 SUFFIX = ".index"

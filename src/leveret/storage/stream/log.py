@@ -36,8 +36,17 @@ from leveret.storage.stream.blocks import Appender, Block
 from leveret.storage.stream.index import Index, IndexRows, Producers, index_name, read_index, write_index
 from leveret.storage.stream.reader import PartitionReader, SegmentFile, Start, offset_at
 from leveret.storage.stream.recovery import RecoveredStream, recover, salvage
-from leveret.storage.stream.sealing import Sealer, key_of
-from leveret.storage.stream.segments import Blocks, PartitionShare, Segment, damage, holding, pack_header, read_header
+from leveret.storage.stream.segments import (
+    Blocks,
+    PartitionShare,
+    Sealer,
+    Segment,
+    damage,
+    holding,
+    key_of,
+    pack_header,
+    read_header,
+)
 
 UNWRITTEN_BYTES_MAX = 64 << 20
 SHARED_BYTES_MAX = 256 << 10

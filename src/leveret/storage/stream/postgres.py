@@ -26,9 +26,9 @@ from leveret.storage.journal.postgres.table import (
     StreamTable,
     Unknown,
 )
-from leveret.storage.stream.directory import StreamDirectories
 from leveret.storage.stream.index import SUFFIX, index_name
 from leveret.storage.stream.segments import base_of, segment_name
+from leveret.storage.stream.store import StreamDirectories
 
 PAGE_BYTES = 256 << 10
 PAGES_MAX = 64

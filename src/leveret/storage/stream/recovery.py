@@ -44,7 +44,6 @@ from leveret.storage.encryption import MasterKeys
 from leveret.storage.segments import HEADER_BYTES, Damage
 from leveret.storage.stream.blocks import HEAD_BYTES, BlockHead, block_bytes, lost_block, read_head, records_in
 from leveret.storage.stream.index import SUFFIX, Index, IndexRows, Producers, index_name, read_index, write_index
-from leveret.storage.stream.sealing import opened
 from leveret.storage.stream.segments import (
     PIECE_BYTES,
     REMEDY,
@@ -54,6 +53,7 @@ from leveret.storage.stream.segments import (
     bases,
     beginnings,
     damage,
+    opened,
     pack_header,
     read_header,
     segment_name,
