@@ -10,8 +10,21 @@
 Start with help(leveret.open), help(leveret.Broker) and help(leveret.Queue).
 """
 
+import sys
 from importlib import import_module
+from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING
+
+
+class UncompiledModules:
+    """Asked last for a module of this package: one that would be compiled, and is not (pure/)."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        ours = name.startswith("leveret.") and not name.startswith("leveret.pure")
+        return import_module("leveret.pure").spec_of(name) if ours else None
+
+
+sys.meta_path.append(UncompiledModules())
 
 if TYPE_CHECKING:
     from leveret.client.broker import AsyncRemoteBroker, RemoteBroker, aconnect, connect

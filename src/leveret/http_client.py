@@ -17,9 +17,12 @@ from contextlib import suppress
 from http.client import HTTPConnection
 from typing import Any, NamedTuple
 
-import httptools
-
 from leveret.core.errors import Unreachable
+
+try:
+    from httptools import HttpParserError, HttpResponseParser
+except ImportError:  # for a client that is nothing but Python
+    from leveret.pure.http_parser import HttpParserError, HttpResponseParser  # type: ignore[assignment]
 
 READ_BYTES = 262_144
 ANSWER_BYTES_MAX = 1 << 30  # a server that sends more is not one of ours
@@ -53,7 +56,7 @@ class AnswerReader:
         self._begin()
 
     def _begin(self) -> None:
-        self._parser = httptools.HttpResponseParser(self)
+        self._parser = HttpResponseParser(self)
         self._headers: dict[str, str] = {}
         self._parts: list[bytes] = []
         self._size = self._head_size = 0
@@ -62,7 +65,7 @@ class AnswerReader:
     def feed(self, data: bytes) -> Answer | None:
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
+        except HttpParserError as error:
             raise Unreachable(f"the answer is not HTTP ({error}): check the URL") from None
         if self._size > self._bytes_max:
             raise Unreachable(f"the answer has over {self._bytes_max} bytes: check the URL")
@@ -85,7 +88,7 @@ class AnswerReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if len(self._headers) >= HEADERS_MAX:
-            raise httptools.HttpParserError("too many headers")
+            raise HttpParserError("too many headers")
         self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:

@@ -5,11 +5,14 @@ python -m tests.spark.version_child FOLDER URL
 
 import json
 import sys
+from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import leveret
 from leveret.clock import SystemClock
@@ -52,6 +55,20 @@ def refusals(spark: SparkSession, url: str, folder: Path) -> dict[str, str]:
     return found
 
 
+def real_time(spark: SparkSession, url: str, folder: Path) -> str:
+    """What becomes of a query in real-time mode: no version has it for sources in Python."""
+    if "realTime" not in signature(DataStreamWriter.trigger).parameters:
+        return "refused"
+    frame = spark.readStream.format("leveret").options(url=url, stream="clicks").load()
+    writer = frame.writeStream.format("memory").queryName("real_time").outputMode("update")
+    trigger: Any = writer.option("checkpointLocation", str(folder / "real-time")).trigger
+    try:
+        trigger(realTime="5 seconds").start().awaitTermination(QUERY_S)
+    except PySparkException as error:
+        return "refused" if "STREAMING_REAL_TIME_MODE" in str(error) else str(error)
+    return "done"
+
+
 def main(folder: Path, url: str) -> None:
     spark = session("local[2]", **SMALL, **{"spark.sql.warehouse.dir": str(folder / "warehouse")})
     table = spark.read.format("leveret")
@@ -67,6 +84,7 @@ def main(folder: Path, url: str) -> None:
     told["records that the query read"] = [first, copied(spark, url, folder)]
     told["messages of the queue"] = spark.read.format("leveret").options(url=url, queue="orders").load().count()
     told["refused"] = refusals(spark, url, folder)
+    told["real time"] = real_time(spark, url, folder)
     source = MemorySource(spark)
     source.add({"value": "one"}, {"value": "two"})
     told["rows for a job under test"] = source.table().count()

@@ -1,5 +1,5 @@
 -- What happened in each queue in each hour. Hours that may have changed since the last run are made anew.
-{{ config(materialized='incremental', unique_key=['vhost', 'queue', 'hour'], incremental_strategy='delete+insert') }}
+{{ config(materialized='incremental', unique_key='hour', incremental_strategy='delete+insert') }}
 
 select
     vhost,

@@ -20,8 +20,6 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
-import re2
-
 from leveret.core.errors import InvalidArgument
 
 # A name of 255 characters takes a program of this size 1 to 5 ms at worst, and typical ones a microsecond.
@@ -96,6 +94,9 @@ class Pattern:
         return not any(each.search(data) is not None for each in self._absent)
 
     def _compiled(self, text: str, utf8: bool) -> Any:
+        # Not above: clients import this module, and compile no pattern.
+        import re2
+
         whole, ignore_case = self._key
         options = re2.Options()
         options.max_mem = MEMORY_BYTES_MAX
@@ -178,6 +179,8 @@ def problem_of(text: object) -> str | None:
 
 def escape(text: str) -> str:
     """A pattern that is found where the text is."""
+    import re2
+
     escaped: str = re2.escape(text)
     return escaped
 
