@@ -7,9 +7,11 @@ actions.py      what commands print of the operations on users, virtual hosts, p
 audit.py        `leveret audit`: list the audit log, and check that its files are whole
 cluster.py      `leveret cluster`: who is in a cluster and has which shards; let a node go, let shards move
 completion.py   `leveret completion`: a script that lets a shell complete commands, actions and flags
+config.py       `leveret config`: the options of a server as a file and the environment give them
 connection.py   which server a command asks, and as whom: flags win over the environment, that over a profile
 consume.py      `leveret consume`: take messages from a queue, print them or hand them to a program
 definitions.py  `leveret definitions import` and `export`: files of definitions as RabbitMQ writes and reads them
+listings.py     `leveret exchanges`, `connections` and so on: what the management API lists
 main.py         the command `leveret`: one table of commands
 messages.py     messages as commands print them: bodies and tables for people, an object in each line for programs
 objects.py      operations as commands: `leveret users add ...`

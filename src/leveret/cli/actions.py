@@ -18,6 +18,8 @@ class Action(NamedTuple):
     """Flags of the limits that it changes, with their help."""
     options: Mapping[str, Mapping[str, Any]] = {}
     """What argparse is told of an argument beside what its type says."""
+    destroys: str = ""
+    """What is lost by it: a terminal is asked before."""
 
 
 PERMISSIONS = ("write", "read")
@@ -25,7 +27,7 @@ KEY_ADDED = "access key {id} of user {user!r} added; its secret is not shown aga
 ACTIONS: dict[str, Action] = {
     "users.list": Action(("name", "tags", "password", "limits.max-connections", "limits.max-channels")),
     "users.add": Action(done="user {name!r} added"),
-    "users.delete": Action(done="user {name!r} deleted"),
+    "users.delete": Action(done="user {name!r} deleted", destroys="delete user {name!r}"),
     "users.password": Action(done="password of {name!r} changed"),
     "users.tags": Action(done="tags of user {name!r} changed", options={"tags": {"metavar": "TAG"}}),
     "users.limits": Action(
@@ -35,13 +37,13 @@ ACTIONS: dict[str, Action] = {
     "keys.list": Action(("id", "user")),
     "keys.add": Action(done=KEY_ADDED),
     "keys.rotate": Action(done=KEY_ADDED),
-    "keys.delete": Action(done="access key {id!r} deleted"),
+    "keys.delete": Action(done="access key {id!r} deleted", destroys="delete access key {id!r}"),
     "tokens.list": Action(("id", "user", "label", "scopes", "created_ms", "expires_ms")),
     "tokens.add": Action(
         done="token {id} of user {user!r} added; it is not shown again: {token}",
         options={"scopes": {"nargs": "+", "metavar": "SCOPE"}},
     ),
-    "tokens.revoke": Action(done="token {id!r} revoked"),
+    "tokens.revoke": Action(done="token {id!r} revoked", destroys="revoke token {id!r}"),
     "tokens.rotate": Action(done="token {id} replaced; the new one is not shown again: {token}"),
     "vhosts.list": Action(
         (
@@ -56,7 +58,7 @@ ACTIONS: dict[str, Action] = {
         )
     ),
     "vhosts.add": Action(done="vhost {name!r} is there"),
-    "vhosts.delete": Action(done="vhost {name!r} deleted"),
+    "vhosts.delete": Action(done="vhost {name!r} deleted", destroys="delete vhost {name!r} with its queues"),
     "vhosts.limits": Action(
         done="limits of vhost {name!r} changed",
         limits={"max-connections": "connections it may have", "max-queues": "queues it may have"},
@@ -74,13 +76,18 @@ ACTIONS: dict[str, Action] = {
     "streams.list": Action(("vhost", "name", "partitions", "records", "size_bytes", "max_age_ms", "max_bytes")),
     "streams.show": Action(("partition", "first_offset", "next_offset", "records", "size_bytes", "segments")),
     "streams.create": Action(done="stream {name!r} in vhost {vhost!r} is there"),
-    "streams.delete": Action(done="stream {name!r} in vhost {vhost!r} deleted, with {records} records"),
+    "streams.delete": Action(
+        done="stream {name!r} in vhost {vhost!r} deleted, with {records} records",
+        destroys="delete stream {name!r} with its records",
+    ),
     "groups.list": Action(("vhost", "stream", "name", "generation", "members", "lag")),
     "groups.show": Action(("member", "partitions")),
     "groups.lag": Action(("partition", "offset", "next_offset", "lag", "member")),
     "groups.create": Action(done="group {name!r} of stream {stream!r} is there"),
     "groups.reset": Action(done="group {name!r} of stream {stream!r} reset; it is {lag} records behind"),
-    "groups.delete": Action(done="group {name!r} of stream {stream!r} deleted"),
+    "groups.delete": Action(
+        done="group {name!r} of stream {stream!r} deleted", destroys="delete group {name!r} of stream {stream!r}"
+    ),
     "reservations.list": Action(("vhost", "queue", "name", "user", "messages", "idle_seconds", "lease_seconds")),
     "reservations.release": Action(done="group {name!r} released; {messages} messages of queue {queue!r} wait again"),
     "alerts.firing": Action(

@@ -19,8 +19,14 @@ OBJECTS = "objects"
 # time of a short command.
 COMMANDS = {
     "serve": ("serve", "run a server"),
+    "config": ("config", "show, check and write configuration files"),
     "top": ("top.command", "watch a server as it works"),
     "queues": ("queues", "list and manage queues"),
+    "exchanges": ("listings", "list and manage exchanges"),
+    "bindings": ("listings", "list bindings"),
+    "connections": ("listings", "list and close connections"),
+    "channels": ("listings", "list channels"),
+    "consumers": ("listings", "list consumers"),
     "publish": ("publish", "send messages"),
     "consume": ("consume", "take messages"),
     "peek": ("peek", "look at messages without taking them"),
@@ -53,7 +59,7 @@ COMMANDS = {
 def command(name: str) -> Command:
     """A command, imported now."""
     module = import_module(f"leveret.cli.{COMMANDS[name][0]}")
-    found: Command = module.COMMANDS[name] if COMMANDS[name][0] == OBJECTS else module.COMMAND
+    found: Command = module.COMMANDS[name] if hasattr(module, "COMMANDS") else module.COMMAND
     return found
 
 

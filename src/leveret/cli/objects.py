@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin
 from leveret.cli import passwords, target
 from leveret.cli.actions import ACTIONS, EXAMPLES, Action
 from leveret.cli.output import ProgressLine, as_json, as_list, print_table
-from leveret.cli.parser import Command, Word, run_word, worded
+from leveret.cli.parser import GIVEN, Command, Word, run_word, worded
 from leveret.core.errors import InvalidArgument, PreconditionFailed
 from leveret.operations.operation import MISSING, OperationParameter
 from leveret.operations.registry import OPERATIONS
@@ -19,8 +19,6 @@ from leveret.server.control import Operator
 
 PASSWORD, LIMITS = "password_hash", "limits"
 SWITCH = "enabled"
-GIVEN = "given."
-"""Before the names of arguments in a namespace: some are called as flags that all commands have."""
 SOURCE_CHARS_MAX = 1 << 20
 ASK_S = 0.2  # between two questions after work that goes on
 
@@ -149,7 +147,9 @@ def request_of(verb: str, given: Namespace) -> dict[str, Any]:
 
 def word(verb: str, show: Show) -> Word:
     """An operation as a word after a command."""
-    return Word(verb.partition(".")[2], OPERATIONS[verb].help, (partial(configure, verb),), partial(run, verb, show))
+    destroys = ACTIONS[verb].destroys if verb in ACTIONS else ""
+    arguments = (partial(configure, verb),)
+    return Word(verb.partition(".")[2], OPERATIONS[verb].help, arguments, partial(run, verb, show), destroys)
 
 
 def rows(columns: tuple[str, ...]) -> Show:

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, NamedTuple, NoReturn
 
-WRONG_USAGE = 2
+NOT_DONE, WRONG_USAGE = 1, 2
+GIVEN = "given."
+"""Before the names of arguments of operations in a namespace: some are called as flags that all commands have."""
 HELP_COLUMN = 28
 """Where the explanations begin: behind the longest of our names."""
 CHOICE = re.compile(r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)")
@@ -108,6 +110,11 @@ class Word(NamedTuple):
     help: str
     arguments: tuple[Configure, ...]
     run: Callable[[Namespace], int]
+    destroys: str = ""
+    """What is lost by it: on a terminal the user is asked before, unless --yes is given."""
+
+
+YES = argument("--yes", action="store_true", help="do not ask on a terminal")
 
 
 def worded(words: tuple[Word, ...]) -> tuple[Configure]:
@@ -117,15 +124,21 @@ def worded(words: tuple[Word, ...]) -> tuple[Configure]:
         actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
         for word in words:
             one = actions.add_parser(word.name, help=word.help, description=word.help)
-            for each in word.arguments:
+            for each in (*word.arguments, *([YES] if word.destroys else [])):
                 each(one)
-            one.set_defaults(act=word.run)
+            one.set_defaults(act=word.run, destroys=word.destroys)
 
     return (configure,)
 
 
 def run_word(given: Namespace) -> int:
-    """Do what the word says."""
+    """Do what the word says; on a terminal, ask before something is lost."""
+    if given.destroys and not given.yes and sys.stdin.isatty():
+        names = {name.removeprefix(GIVEN): value for name, value in vars(given).items()}
+        print(f"{given.destroys.format(**names)}? [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            print("nothing was changed", file=sys.stderr)
+            return NOT_DONE
     code: int = given.act(given)
     return code
 

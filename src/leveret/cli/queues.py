@@ -142,10 +142,16 @@ WORDS = (
     Word("declare", "make a queue", DECLARED, declare),
     Word("bind", "let an exchange hand messages to a queue", BINDING, done(bind)),
     Word("unbind", "remove a binding", BINDING, done(unbind)),
-    Word("purge", "remove all messages that are ready", ONE, done(purge)),
+    Word(
+        "purge",
+        "remove all messages that are ready",
+        ONE,
+        done(purge),
+        "remove all messages of queue {queue!r}",
+    ),
     Word("pause", "hand nothing out; publishing goes on", ONE, done(pause)),
     Word("resume", "hand messages out again", ONE, done(resume)),
-    Word("delete", "delete a queue", (*ONE, FORCE), done(delete)),
+    Word("delete", "delete a queue", (*ONE, FORCE), done(delete), "delete queue {queue!r}"),
 )
 COMMAND = Command(
     worded(WORDS),

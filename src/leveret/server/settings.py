@@ -229,9 +229,9 @@ def is_switch(option: "Field[Any]") -> bool:
     return option.type is bool
 
 
-def shown(option: "Field[Any]") -> str:
-    """The default of an option as people write it."""
-    value = cast("Any", option.default)
+def shown(option: "Field[Any]", value: Any = ...) -> str:
+    """A value of an option as people write it, or its default."""
+    value = cast("Any", option.default) if value is ... else value
     if value is None or value is False:
         return "off"
     if value is True:
