@@ -312,17 +312,18 @@ class Trial:
         with self.target.connect() as connection:
             channel = connection.channel()
             dying = [case.source for case in self.cases if case.ending]
+            # Until the last one has come: what a consumer holds when it ends goes back to its queue.
             with self.working(publishing=False):
                 self.wait(lambda: [name for name in dying if self.depth(channel, name)])
-            refused = [case.target for case in self.cases if case.obstacle and self.depth(channel, case.target)]
-            assert not refused, f"{refused} have messages in spite of their obstacle"
-            self.manage("DELETE", f"policies/%2F/{REFUSING}")
-            for case in self.cases:
-                if case.obstacle == "unrouted":
-                    self.bind(channel, case)
-            deadline = time.monotonic() + PATIENCE_S
-            while any(case.lost for case in self.cases) and time.monotonic() < deadline:
-                self.drain(channel)
+                refused = [case.target for case in self.cases if case.obstacle and self.depth(channel, case.target)]
+                assert not refused, f"{refused} have messages in spite of their obstacle"
+                self.manage("DELETE", f"policies/%2F/{REFUSING}")
+                for case in self.cases:
+                    if case.obstacle == "unrouted":
+                        self.bind(channel, case)
+                deadline = time.monotonic() + PATIENCE_S
+                while any(case.lost for case in self.cases) and time.monotonic() < deadline:
+                    self.drain(channel)
             time.sleep(QUIET_S)
             self.drain(channel)
 

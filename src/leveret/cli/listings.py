@@ -23,9 +23,7 @@ class Listing(NamedTuple):
 
 
 LISTINGS = {
-    "exchanges": Listing(
-        "exchanges", "exchanges/{}", ("vhost", "name", "type", "durable", "auto_delete", "internal")
-    ),
+    "exchanges": Listing("exchanges", "exchanges/{}", ("vhost", "name", "type", "durable", "auto_delete", "internal")),
     "bindings": Listing(
         "bindings", "bindings/{}", ("vhost", "source", "destination_type", "destination", "routing_key", "arguments")
     ),

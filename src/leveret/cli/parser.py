@@ -124,8 +124,10 @@ def worded(words: tuple[Word, ...]) -> tuple[Configure]:
         actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
         for word in words:
             one = actions.add_parser(word.name, help=word.help, description=word.help)
-            for each in (*word.arguments, *([YES] if word.destroys else [])):
+            for each in word.arguments:
                 each(one)
+            if word.destroys:
+                YES(one)
             one.set_defaults(act=word.run, destroys=word.destroys)
 
     return (configure,)
