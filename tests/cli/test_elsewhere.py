@@ -43,6 +43,41 @@ def test_users_of_a_server_elsewhere(url: str, capsys: Captured) -> None:
     assert leveret("users", "delete", "ada", "--url", url) == 0
 
 
+def test_the_environment_and_profiles_name_a_server(
+    url: str, capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(URL, url)
+    assert leveret("status") == 0
+    assert "pid" in capsys.readouterr().out
+    monkeypatch.delenv(URL)
+    profiles = tmp_path / "leveret" / "profiles.toml"
+    profiles.parent.mkdir()
+    profiles.write_text(f'default = "shop"\n[shop]\nurl = "{url}"\n')
+    profiles.chmod(0o600)
+    assert leveret("users", "list") == 0
+    assert "guest" in capsys.readouterr().out
+    assert leveret("users", "list", "--data", "nothing") == 1
+    assert "nothing" in capsys.readouterr().err
+
+
+def test_where_there_is_no_directory_the_default_port_is_asked(
+    url: str, asked: ServerProcess, capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("leveret.cli.connection.FIRST_URL", url.replace("guest:guest@", ""))
+    assert leveret("status") == 0
+    assert "pid" in capsys.readouterr().out
+    asked.stop()
+    assert leveret("status") == 1
+    assert "data" in capsys.readouterr().err
+    asked.start()
+    (tmp_path / "data").mkdir()
+    assert leveret("users", "add", "ada", "--no-password") == 0
+    assert leveret("users", "list", "--data", "data") == 0
+    assert "ada" in capsys.readouterr().out
+
+
 def test_policies_tokens_and_definitions(url: str, capsys: Captured, tmp_path: Path) -> None:
     assert leveret("policies", "set", "short", "^log", '{"max-length": 5}', "--url", url) == 0
     assert leveret("tokens", "add", "guest", "*:*", "manage", "--json", "--url", url) == 0

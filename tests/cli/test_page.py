@@ -8,6 +8,7 @@ import pytest
 
 from leveret.cli import main
 from leveret.cli.actions import ACTIONS
+from leveret.cli.connection import URL
 from tests.cli.shell import Shell, plain
 from tests.server_process import ServerProcess
 from tests.sources import ROOT
@@ -35,8 +36,11 @@ def test_every_example_prints_what_the_page_says(
     asked: ServerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shell = Shell(tmp_path, monkeypatch)
-    for example in examples(PAGE):
-        assert shell.run(example.command)[1] == example.output, example.command
+    by_http, on_a_directory = PAGE.split("## Administration")
+    for part in (by_http, on_a_directory):
+        for example in examples(part):
+            assert shell.run(example.command)[1] == example.output, example.command
+        monkeypatch.setenv(URL, "")
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,12 @@ def target(given: Namespace) -> Profile:
     )
 
 
+def names_server(given: Namespace) -> bool:
+    """Whether flags, environment or a profile say which server is asked."""
+    url = given.url or os.environ.get(URL)
+    return bool(url or profile_of(given.profile or os.environ.get(PROFILE), os.environ).url)
+
+
 def flagged_token(given: Namespace) -> str | None:
     """The token of a flag."""
     if given.token is not None:
