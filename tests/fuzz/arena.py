@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from leveret.core import browse
 from leveret.core.broker import Broker
@@ -136,7 +136,7 @@ class Arena:
         self._jobs: deque[Callable[[], None]] = deque()
         self.runtime = QuietGuard(self.world)
         self.access = Access(self.runtime.core, cost=CHEAP)
-        self.hub = Hub(self.runtime, lambda: None, self.access, self._later, LIMITS)
+        self.hub = Hub(cast("Any", self.runtime), lambda: None, self.access, self._later, LIMITS)
         self.fighters: list[Fighter] = []
         self._settle_journal()
 

@@ -3,7 +3,7 @@ imported by another. An import merges: what contradicts something that exists is
 Leveret does not have.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -22,6 +22,8 @@ from leveret.security.users import TAGS, User, tag_set
 
 OBJECTS_MAX = 10_000  # in one answer: the server does nothing else meanwhile
 DETAILS = ("vhost", "name", "tags", "attributes", "created_s", "modified_s")
+PATTERNS = ("user", "vhost", "configure", "write", "read")
+KEY_PATTERNS = ("user", "vhost", "exchange", "write", "read")
 
 T = TypeVar("T")
 Row = Mapping[str, Any]
@@ -33,26 +35,6 @@ Rows = Iterable[dict[str, Any]]
 def vhosts_of(context: OperationContext) -> list[Vhost]:
     """Every virtual host, by name."""
     return [virtual_host for _, virtual_host in sorted(context.core.topology.vhosts.items())]
-
-
-def export_vhosts(context: OperationContext) -> Rows:
-    """Virtual hosts and what is said about them."""
-    return (virtual_host.to_dict() for virtual_host in vhosts_of(context))
-
-
-def export_users(context: OperationContext) -> Rows:
-    """Users with what is needed to check their passwords."""
-    return ({**user.to_dict(), **passwords.exported(user.password_hash)} for user in context.access.users)
-
-
-def export_permissions(context: OperationContext) -> Rows:
-    """Permissions."""
-    return (row.to_dict() for row in context.access.permissions)
-
-
-def export_topic_permissions(context: OperationContext) -> Rows:
-    """Permissions on keys."""
-    return (row.to_dict() for row in context.access.permissions.topics())
 
 
 def export_policies(context: OperationContext) -> Rows:
@@ -105,16 +87,6 @@ def set_only(attributes: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in attributes.items() if value != ""}
 
 
-def export_alert_rules(context: OperationContext) -> Rows:
-    """Rules of alerts that are not as they always are."""
-    return (rule.to_dict() for rule in book_of(context).changed_rules())
-
-
-def export_alert_receivers(context: OperationContext) -> Rows:
-    """Who is told about alerts; secrets stay here."""
-    return (receiver.exported() for receiver in book_of(context).receivers())
-
-
 # Imports
 
 
@@ -128,6 +100,19 @@ def field(row: Row, name: str, kind: type[T], default: T | None = None) -> T:
     return value
 
 
+def text(row: Row, name: str) -> str:
+    """A field that is text."""
+    return field(row, name, str)
+
+
+FLAGS = {"durable": True, "auto_delete": False}
+
+
+def flags(row: Row, defaults: Mapping[str, bool]) -> dict[str, bool]:
+    """Fields that are true or false."""
+    return {name: field(row, name, bool, default) for name, default in defaults.items()}
+
+
 def arguments(row: Row) -> dict[str, Any]:
     """The arguments of a queue, an exchange or a binding."""
     return decode_table("arguments", field(row, "arguments", dict, {}))
@@ -138,7 +123,7 @@ def put_vhost(context: OperationContext, row: Row) -> None:
     told = {**row, **field(row, "metadata", dict, {})}
     queue_type = None if told.get("default_queue_type") == vhosts.UNDEFINED else told.get("default_queue_type")
     tags = field(told, "tags", list) if "tags" in told else None
-    vhosts.add(context, field(row, "name", str), told.get("description"), tags, queue_type)
+    vhosts.add(context, text(row, "name"), told.get("description"), tags, queue_type)
 
 
 def put_user(context: OperationContext, row: Row) -> None:
@@ -153,87 +138,52 @@ def put_user(context: OperationContext, row: Row) -> None:
     context.access.import_user(User.from_dict({**kept, **told}))
 
 
-def put_permission(context: OperationContext, row: Row) -> None:
-    """What a user may do in a virtual host."""
-    patterns = [field(row, name, str) for name in ("configure", "write", "read")]
-    context.access.set_permission(field(row, "user", str), field(row, "vhost", str), *patterns)
-
-
-def put_topic_permission(context: OperationContext, row: Row) -> None:
-    """Which keys a user may use."""
-    names = ("user", "vhost", "exchange", "write", "read")
-    context.access.set_topic_permission(*(field(row, name, str) for name in names))
-
-
 def put_policy(context: OperationContext, row: Row, operator: bool = False) -> None:
     """A policy."""
     policy = Policy(
-        field(row, "name", str),
-        field(row, "pattern", str),
+        text(row, "name"),
+        text(row, "pattern"),
         field(row, "priority", int, 0),
         field(row, "apply-to", str, "all"),
         field(row, "definition", dict),
         operator,
     )
-    context.core.set_policy(field(row, "vhost", str), policy)
+    context.core.set_policy(text(row, "vhost"), policy)
 
 
 def put_parameter(context: OperationContext, row: Row) -> None:
     """A parameter: that is where RabbitMQ keeps the policies of operators and the limits of virtual hosts."""
-    component, value = field(row, "component", str), field(row, "value", dict)
+    component, value = text(row, "component"), field(row, "value", dict)
     if component == policies.OPERATOR_POLICY:
         put_policy(context, {**value, "name": row.get("name"), "vhost": row["vhost"]}, operator=True)
     else:
-        policies.set_parameter(context, component, "", value, field(row, "vhost", str))
-
-
-def put_global_parameter(context: OperationContext, row: Row) -> None:
-    """A value that tools keep in the broker."""
-    policies.set_global(context, field(row, "name", str), row.get("value"))
+        policies.set_parameter(context, component, "", value, text(row, "vhost"))
 
 
 def put_exchange(context: OperationContext, row: Row) -> None:
     """An exchange."""
-    context.core.declare_exchange(
-        field(row, "vhost", str),
-        field(row, "name", str),
-        field(row, "type", str),
-        durable=field(row, "durable", bool, True),
-        auto_delete=field(row, "auto_delete", bool, False),
-        internal=field(row, "internal", bool, False),
-        arguments=arguments(row),
-    )
+    name, kind, known = text(row, "name"), text(row, "type"), FLAGS | {"internal": False}
+    context.core.declare_exchange(text(row, "vhost"), name, kind, **flags(row, known), arguments=arguments(row))
 
 
 def put_queue(context: OperationContext, row: Row) -> None:
     """A queue."""
     given = arguments(row)
     if "type" in row:
-        given.setdefault("x-queue-type", field(row, "type", str))
-    context.core.declare_queue(
-        field(row, "vhost", str),
-        field(row, "name", str),
-        given,
-        durable=field(row, "durable", bool, True),
-        auto_delete=field(row, "auto_delete", bool, False),
-    )
+        given.setdefault("x-queue-type", text(row, "type"))
+    context.core.declare_queue(text(row, "vhost"), text(row, "name"), given, **flags(row, FLAGS))
 
 
 def put_binding(context: OperationContext, row: Row) -> None:
     """A binding."""
-    context.core.bind(
-        field(row, "vhost", str),
-        field(row, "source", str),
-        field(row, "destination", str),
-        field(row, "routing_key", str),
-        arguments(row),
-        field(row, "destination_type", str),
-    )
+    source, destination, key = (text(row, name) for name in ("source", "destination", "routing_key"))
+    kind = text(row, "destination_type")
+    context.core.bind(text(row, "vhost"), source, destination, key, arguments(row), kind)
 
 
 def put_queue_details(context: OperationContext, row: Row) -> None:
     """Tags of a queue, and the attributes that only SQS knows; one that has others keeps them."""
-    vhost, name = field(row, "vhost", str), field(row, "name", str)
+    vhost, name = text(row, "vhost"), text(row, "name")
     if name not in context.core.topology.vhost(vhost).queues:
         raise QueueNotFound(f"no queue '{name}' in vhost '{vhost}': it was left out")
     tags, attributes = _texts(row, "tags"), _texts(row, "attributes")
@@ -250,11 +200,6 @@ def put_queue_details(context: OperationContext, row: Row) -> None:
         context.core.define(Kind.QUEUE_DETAILS, details)
 
 
-def put_alert_rule(context: OperationContext, row: Row) -> None:
-    """A rule of alerts."""
-    book_of(context).put_rule(row)
-
-
 def put_alert_receiver(context: OperationContext, row: Row) -> None:
     """A receiver of notifications; secrets are in no file, so that a new one is left out until it has them."""
     book_of(context).put_receiver({name: value for name, value in row.items() if name != "vhost"})
@@ -268,28 +213,51 @@ def _texts(row: Row, name: str) -> dict[str, str]:
     return found
 
 
-SECTIONS: dict[str, tuple[Callable[[OperationContext], Rows], Callable[[OperationContext, Row], None]]] = {
-    "vhosts": (export_vhosts, put_vhost),
-    "users": (export_users, put_user),
-    "permissions": (export_permissions, put_permission),
-    "topic_permissions": (export_topic_permissions, put_topic_permission),
+SECTIONS: dict[str, tuple[Callable[[OperationContext], Rows], Callable[[OperationContext, Row], object]]] = {
+    "vhosts": (lambda context: (virtual_host.to_dict() for virtual_host in vhosts_of(context)), put_vhost),
+    "users": (  # with what is needed to check their passwords
+        lambda context: (user.to_dict() | passwords.exported(user.password_hash) for user in context.access.users),
+        put_user,
+    ),
+    "permissions": (
+        lambda context: (row.to_dict() for row in context.access.permissions),
+        lambda context, row: context.access.set_permission(*(text(row, name) for name in PATTERNS)),
+    ),
+    "topic_permissions": (
+        lambda context: (row.to_dict() for row in context.access.permissions.topics()),
+        lambda context, row: context.access.set_topic_permission(*(text(row, name) for name in KEY_PATTERNS)),
+    ),
     "parameters": (policies.list_parameters, put_parameter),
-    "global_parameters": (policies.list_global, put_global_parameter),
+    "global_parameters": (
+        policies.list_global,
+        lambda context, row: policies.set_global(context, text(row, "name"), row.get("value")),
+    ),
     "policies": (export_policies, put_policy),
     "exchanges": (export_exchanges, put_exchange),
     "queues": (export_queues, put_queue),
     "bindings": (export_bindings, put_binding),
     "queue_details": (export_queue_details, put_queue_details),
-    "alert_rules": (export_alert_rules, put_alert_rule),
-    "alert_receivers": (export_alert_receivers, put_alert_receiver),
+    "alert_rules": (
+        lambda context: (rule.to_dict() for rule in book_of(context).changed_rules()),
+        lambda context, row: book_of(context).put_rule(row),
+    ),
+    "alert_receivers": (
+        lambda context: (receiver.exported() for receiver in book_of(context).receivers()),
+        put_alert_receiver,
+    ),
 }
 """How each section is exported and imported, in the order in which one needs the other."""
 
 
+def check_section(name: str) -> None:
+    """Refuse a section that there is not."""
+    if name not in SECTIONS:
+        raise InvalidArgument(f"there is no section {name!r}: those that there are are {', '.join(SECTIONS)}")
+
+
 def take_in(context: OperationContext, section: str, objects: list[Any], vhost: str = "/") -> dict[str, Any]:
     """Add the objects of a section; `vhost` is for those that do not name theirs."""
-    if section not in SECTIONS:
-        raise InvalidArgument(f"there is no section {section!r}: those that there are are {', '.join(SECTIONS)}")
+    check_section(section)
     skipped = []
     for each in objects:
         try:
@@ -310,16 +278,10 @@ def described(section: str, row: Any) -> str:
 
 def give_out(context: OperationContext, section: str, offset: int = 0) -> dict[str, Any]:
     """Some objects of a section, from a place on; `next` is where to go on, None at the end."""
-    if section not in SECTIONS:
-        raise InvalidArgument(f"there is no section {section!r}: those that there are are {', '.join(SECTIONS)}")
-    page = list(_page(SECTIONS[section][0](context), offset))
-    return {"objects": page, "next": offset + OBJECTS_MAX if len(page) == OBJECTS_MAX else None}
-
-
-def _page(rows: Iterable[dict[str, Any]], offset: int) -> Iterator[dict[str, Any]]:
-    """The rows of one answer."""
+    check_section(section)
     start = max(0, offset)
-    return islice(rows, start, start + OBJECTS_MAX)
+    page = list(islice(SECTIONS[section][0](context), start, start + OBJECTS_MAX))
+    return {"objects": page, "next": offset + OBJECTS_MAX if len(page) == OBJECTS_MAX else None}
 
 
 OPERATIONS = (

@@ -28,12 +28,8 @@ Read = Annotated[str, "pattern of what may be consumed and bound"]
 def shown(user: KnownUser) -> dict[str, Any]:
     """A user without anything secret."""
     kept = user.to_dict()
-    return {
-        "name": user.name,
-        "tags": kept["tags"],
-        "password": scheme_of(user.password_hash),
-        "limits": kept["limits"],
-    }
+    password = scheme_of(user.password_hash)
+    return {"name": user.name, "tags": kept["tags"], "password": password, "limits": kept["limits"]}
 
 
 def list_users(context: OperationContext) -> list[dict[str, Any]]:
@@ -78,10 +74,8 @@ def limits(context: OperationContext, name: Name, limits: Mapping[str, int]) -> 
 
 def list_permissions(context: OperationContext, user: OnlyUser = None, vhost: OnlyVhost = None) -> list[dict[str, Any]]:
     """List permissions."""
-    rows = [
-        row.shown() for row in context.access.permissions if user in (None, row.user) and vhost in (None, row.vhost)
-    ]
-    return sorted(rows, key=lambda row: (row["user"], row["vhost"]))
+    rows = (row for row in context.access.permissions if user in (None, row.user) and vhost in (None, row.vhost))
+    return sorted((row.shown() for row in rows), key=lambda row: (row["user"], row["vhost"]))
 
 
 def permit(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Awaitable, Callable, Coroutine
-from os.path import join
+from os.path import isdir, join
 from typing import TYPE_CHECKING, Any
 
 from leveret.clock import Clock
@@ -157,6 +157,7 @@ class Web:
         """Nothing is listened on yet; `api` is what is not asked of others."""
         self.async_broker = async_broker
         self._api = api
+        has_file = not options.cluster and isdir(options.data)  # a broker in memory has no directory
         self._auth = Auth(
             access,
             clock,
@@ -164,7 +165,7 @@ class Web:
             secrets_in_clear=options.plain_auth_remote,
             certificates=options.http_cert_login,
             session_keys=cluster_keys(options, CONSOLE) if options.cluster else (),
-            session_file=None if options.cluster else SessionFile(join(options.data, SESSIONS), clock.now_ms()),
+            session_file=SessionFile(join(options.data, SESSIONS), clock.now_ms()) if has_file else None,
         )
         self._auth.audit = audit
         self.login = ConsoleLogin(self._auth, access, audit, oauth_login_of(options, oauth))

@@ -1,7 +1,7 @@
 """Rules, receivers and silences, kept as definitions of the core; used under its lock."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from leveret.core.broker import Broker
 from leveret.core.definition_log import Kind
@@ -12,19 +12,7 @@ from leveret.observability.alerting.receivers import RECEIVERS_MAX, Receiver, re
 from leveret.observability.alerting.rules import DEFAULTS, RULES_MAX, AlertRuleSettings
 from leveret.observability.alerting.silences import SILENCES_MAX, Silence
 
-
-class _Named(Protocol):
-    """What is kept under a name."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The definition, fit for JSON."""
-
-
-T = TypeVar("T", bound=_Named)
+T = TypeVar("T", AlertRuleSettings, Receiver, Silence)
 
 
 class Book:

@@ -62,13 +62,10 @@ class AmqpPeer(NamedTuple):
 
 
 class SocketPort(Protocol):
-    """What moves the bytes."""
+    """What moves the bytes: writes what the connection has to say, or closes at once."""
 
-    def flush(self) -> None:
-        """Write what the connection has to say, and do what it wants done with its socket."""
-
-    def abort(self) -> None:
-        """Close at once, whatever is still to be written."""
+    def flush(self) -> None: ...
+    def abort(self) -> None: ...
 
 
 class RefusedLogin(NamedTuple):

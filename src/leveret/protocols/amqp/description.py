@@ -153,15 +153,9 @@ class Description:
     def _channel(self, channel: Channel) -> Row:
         connection, transaction = channel.connection, channel.transaction
         delivered = channel.last_tag - channel.gets
-        counts = {
-            "publish": channel.publishes,
-            "deliver": delivered,
-            "deliver_get": channel.last_tag,
-            "get": channel.gets,
-            "ack": channel.acks,
-            "confirm": channel.confirmed,
-            "redeliver": channel.redeliveries,
-        }
+        counts = {"publish": channel.publishes, "deliver": delivered, "deliver_get": channel.last_tag}
+        counts |= {"get": channel.gets, "ack": channel.acks}
+        counts |= {"confirm": channel.confirmed, "redeliver": channel.redeliveries}
         publishes, settlements = (0, 0) if transaction is None else transaction.counts
         return {
             "name": channel_name(channel),
@@ -171,7 +165,11 @@ class Description:
             "user": connection.user_name,
             "user_who_performed_action": connection.user_name,
             "vhost": connection.vhost,
-            "connection_details": _connection_details(connection),
+            "connection_details": {
+                "name": connection.name,
+                "peer_host": connection.peer.host,
+                "peer_port": connection.peer.port,
+            },
             "confirm": channel.confirming,
             "transactional": transaction is not None,
             "consumer_count": channel.consumer_count,
@@ -214,10 +212,6 @@ class Description:
 def channel_name(channel: Channel) -> str:
     """What operators call a channel."""
     return f"{channel.connection.name} ({channel.number})"
-
-
-def _connection_details(connection: AmqpConnection) -> Row:
-    return {"name": connection.name, "peer_host": connection.peer.host, "peer_port": connection.peer.port}
 
 
 class TrafficCounts:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from socket import gethostname
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from leveret.core.broker import Broker
 from leveret.core.errors import BrokerClosed, JournalFailed, StoreUnreachable
@@ -26,6 +26,7 @@ from leveret.protocols.amqp.replying import Replies
 from leveret.protocols.amqp.state import Hold
 from leveret.protocols.amqp.watch import beat
 from leveret.runtime.durability import DurableNotifier
+from leveret.runtime.runtime import Runtime
 from leveret.security.access import Access
 from leveret.security.authentication import AuthenticatedLogin, Authentication, Credentials
 from leveret.security.logins import NO_NAME, LoginAttempt
@@ -33,7 +34,6 @@ from leveret.wire.frames import PendingOutput
 
 if TYPE_CHECKING:
     from leveret.protocols.amqp.connection import AmqpConnection
-    from leveret.runtime.large_bodies import LargeBodies
 
 COMPLAIN_MS = 1_000
 WAITING_MAX = 10_000  # publishes that nothing is written for would else be kept without end by a disk that is stuck
@@ -46,55 +46,10 @@ def _nothing() -> None:
     """What is done elsewhere when only the way back is wanted."""
 
 
-class BrokerRuntime(Protocol):
-    """The broker under its lock, as leveret.runtime.runtime.Runtime has it."""
-
-    core: Broker
-
-    @property
-    def large(self) -> LargeBodies | None:
-        """Where large bodies are kept; None: with all the others."""
-
-    def __enter__(self) -> Broker:
-        """Take the lock and let time pass."""
-
-    def __exit__(self, *error: object) -> None:
-        """Push to consumers and let the lock go."""
-
-    def dispatch(self) -> None:
-        """Push to consumers now; the caller holds the lock."""
-
-    @property
-    def behind(self) -> bool:
-        """Whether the disk is far behind."""
-
-    @property
-    def durable_batch(self) -> int:
-        """The last commit batch of the journal that is on the disk."""
-
-    def commit(self) -> int:
-        """The commit batch of the journal that has all that was done until now."""
-
-    def kick(self) -> None:
-        """Write that frame at once."""
-
-
-class Executor(Protocol):
-    """Where slow things are done: large bodies."""
-
-    def __call__(self, job: Callable[[], T], done: Callable[[T], None]) -> None:
-        """Run a job in some thread, then `done` with its result in the thread of the hub, and not under the lock of
-        the runtime.
-        """
-
-
-class Decide(Protocol):
-    """Decides login attempts, as leveret.security.logins.Logins.submit does."""
-
-    def __call__(
-        self, host: str, name: str, now_ms: int, decide: Callable[[], T], done: Callable[[T | Exception], None]
-    ) -> LoginAttempt | None:
-        """Run `decide` in some thread, then `done` with its result or exception in the thread of the hub."""
+Executor = Callable[[Callable[[], Any], Callable[[Any], None]], None]
+"""Runs a job in some thread, then calls another function with its result in the thread of the hub, without the lock."""
+Decide = Callable[[str, str, int, Callable[[], Any], Callable[[Any], None]], LoginAttempt | None]
+"""Decides login attempts of a host and a user, as leveret.security.logins.Logins.submit does."""
 
 
 class Hub:
@@ -102,7 +57,7 @@ class Hub:
 
     def __init__(
         self,
-        runtime: BrokerRuntime,
+        runtime: Runtime,
         wake: Callable[[], object],
         access: Access,
         in_thread: Executor,

@@ -40,15 +40,12 @@ class Quotas:
         """Refuse one more connection of a user, or in a virtual host, than may be."""
         most = self._hub.access.vhost_limits(vhost).connections_max
         if most is not None and sum(each.vhost == vhost for each in self._running()) >= most:
-            raise ProtocolError(
-                Reply.NOT_ALLOWED,
-                f"access to vhost '{vhost}' refused for user '{user}': connection limit ({most}) is reached",
-            )
+            reason = f"access to vhost '{vhost}' refused for user '{user}': connection limit ({most}) is reached"
+            raise ProtocolError(Reply.NOT_ALLOWED, reason)
         most = self._hub.access.users.limits_of(user).connections_max
         if most is not None and sum(each.user_name == user for each in self._running()) >= most:
-            raise ProtocolError(
-                Reply.NOT_ALLOWED, f"connection refused for user '{user}': user connection limit ({most}) is reached"
-            )
+            reason = f"connection refused for user '{user}': user connection limit ({most}) is reached"
+            raise ProtocolError(Reply.NOT_ALLOWED, reason)
 
     def check_channel(self, user: str) -> None:
         most = self._hub.access.users.limits_of(user).channels_max

@@ -21,12 +21,13 @@ from typing import Any, TypeVar, cast
 from leveret.core.errors import JournalFailed
 from leveret.observability.logs import LimitedEvent, Log
 from leveret.protocols.amqp.connection import AmqpConnection, AmqpPeer
-from leveret.protocols.amqp.hub import BrokerRuntime, Hub
+from leveret.protocols.amqp.hub import Hub
 from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.protocols.amqp.watch import SWEEP_MS
 from leveret.protocols.net.admission import ConnectionBudget, Slot
 from leveret.protocols.net.listener import SocketListener
 from leveret.protocols.net.proxy_protocol import Proxies
+from leveret.runtime.runtime import Runtime
 from leveret.runtime.threads import LoopThread
 from leveret.security.access import Access
 from leveret.security.authentication import Authentication
@@ -200,7 +201,7 @@ class AmqpServer:
 
     def __init__(
         self,
-        runtime: BrokerRuntime,
+        runtime: Runtime,
         access: Access,
         limits: AmqpLimits,
         admission: ConnectionBudget,

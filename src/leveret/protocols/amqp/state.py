@@ -21,9 +21,7 @@ class ConnectionState(Enum):
     CLOSED = "closed"
 
 
-UNKNOWN = frozenset(
-    (ConnectionState.HEADER, ConnectionState.STARTING, ConnectionState.AUTHENTICATING)
-)  # before the login
+UNKNOWN = frozenset((ConnectionState.HEADER, ConnectionState.STARTING, ConnectionState.AUTHENTICATING))
 HANDSHAKE = UNKNOWN | {ConnectionState.TUNING, ConnectionState.OPENING}
 
 

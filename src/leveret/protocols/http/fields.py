@@ -19,6 +19,20 @@ from leveret.protocols.http.request import Request
 Schema = dict[str, Any]
 
 FLAGS = {"true": True, "false": False}
+TEXT: Schema = {"type": "string"}
+WHOLE: Schema = {"type": "integer"}
+OBJECT: Schema = {"type": "object"}
+
+
+def shape(required: str = "", /, **properties: Schema) -> Schema:
+    """An object in an answer: the fields that it always has, and the schemas of those that it may have."""
+    always = {"required": required.split()} if required else {}
+    return {**OBJECT, **always, **({"properties": properties} if properties else {})}
+
+
+def array(items: Schema = OBJECT, /) -> Schema:
+    """Several of one kind in an answer."""
+    return {"type": "array", "items": items}
 
 
 class JsonField:

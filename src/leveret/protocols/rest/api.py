@@ -11,7 +11,7 @@ from leveret.observability.audit import ENTRIES_MAX, KINDS, Audit, kind_of
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.bulk import asked_for, came_of
 from leveret.protocols.http.cluster import InCluster, Parts
-from leveret.protocols.http.fields import Choice, RecordField, Whole, json_body
+from leveret.protocols.http.fields import OBJECT, Choice, RecordField, Whole, json_body
 from leveret.protocols.http.idempotency import KEY_HEADER, Idempotency
 from leveret.protocols.http.problem import detail_of
 from leveret.protocols.http.request import Refusal, Request
@@ -45,7 +45,7 @@ def audit_of_all(call: RestCall, parts: Parts) -> Answer:
 @route(
     "GET /audit",
     "audit.list",
-    {200: ("Acts.", {"type": "object"})},
+    {200: ("Acts.", OBJECT)},
     query=RecordField(
         "How many, and which.",
         {"limit": Whole(f"Default: {ACTS}.", 1, ENTRIES_MAX), "kind": Choice("Default: every kind.", *KINDS)},

@@ -1,20 +1,18 @@
 """/exchanges: list, make, delete, bind, publish."""
 
-from collections.abc import Callable
 from typing import Any
 
-from leveret.core.broker import Broker as Core
 from leveret.core.deadletter import all_keys
 from leveret.core.errors import AccessRefused
 from leveret.core.jsonable import decode_table
 from leveret.core.properties import Properties
 from leveret.protocols.http.cluster import InCluster, Parts
-from leveret.protocols.http.fields import Choice, Flag, Name, RecordField, TableField, Text, Whole
+from leveret.protocols.http.fields import OBJECT, Choice, Flag, Name, RecordField, TableField, Text, Whole, shape
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Answer, Response, json_response
 from leveret.protocols.rest.messages import KEY_HELP
 from leveret.protocols.rest.operation import DONE, RestCall, RestOperation, routes
-from leveret.protocols.rest.queues import ARGUMENTS_MAX, LIST_DEFAULT, LIST_MAX
+from leveret.protocols.rest.queues import ARGUMENTS_MAX, LIST_DEFAULT, LIST_MAX, page
 from leveret.protocols.rest.shapes import (
     BODIES,
     MESSAGE_FIELDS,
@@ -28,7 +26,7 @@ from leveret.runtime.outgoing import Outgoing, apublish, prepare
 from leveret.security.authorisation import Role
 
 BINDINGS_MAX = 10_000  # in one answer
-_EXCHANGE = {"type": "object", "required": ["name", "type", "durable", "auto_delete", "internal", "arguments"]}
+_EXCHANGE = shape("name type durable auto_delete internal arguments")
 _BINDING = RecordField(
     "A binding.",
     {
@@ -49,21 +47,15 @@ route = routes(OPERATIONS)
 @route(
     "GET /exchanges",
     "exchange.list",
-    {200: ("Exchanges; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
+    {200: ("Exchanges; `next` is the `after` of the next page, null at the end.", OBJECT)},
     query=RecordField("Which ones.", _WHICH),
 )
 def list_all(call: RestCall) -> Answer:
     """List exchanges."""
-    limit, after = call.query.get("limit", LIST_DEFAULT), call.query.get("after", "")
     with call.async_broker.runtime as core:
-        known = core.topology.vhost(call.vhost).exchanges
-        rows: list[dict[str, Any]] = []
-        for name in sorted(each for each in known if each > after):
-            if call.allows("exchange.see", {"exchange": name}):
-                if len(rows) == limit:
-                    return json_response({"exchanges": rows, "next": rows[-1]["name"]})
-                rows.append(known[name].to_dict())
-    return json_response({"exchanges": rows, "next": None})
+        known, after = core.topology.vhost(call.vhost).exchanges, call.query.get("after", "")
+        names = sorted(each for each in known if each > after)
+        return page(call, "exchanges", names, "exchange", lambda name: known[name].to_dict())
 
 
 @route("GET /exchanges/{exchange}", "exchange.look", {200: ("The exchange.", _EXCHANGE)})
@@ -116,12 +108,8 @@ def delete(call: RestCall) -> Any:
     """Delete an exchange and its bindings."""
     with call.async_broker.runtime as core:
         core.topology.vhost(call.vhost).exchange(call.exchange)
-
-    def forget(core: Core) -> Response:
-        core.delete_exchange(call.vhost, call.exchange, call.query.get("if_unused", False))
-        return Response(204)
-
-    return call.async_broker.change(forget)
+    if_unused = call.query.get("if_unused", False)
+    return call.change(lambda core: core.delete_exchange(call.vhost, call.exchange, if_unused))
 
 
 def publishable(call: RestCall) -> tuple[str, Outgoing]:
@@ -165,8 +153,8 @@ def published_by(call: RestCall, parts: Parts) -> Response:
     "POST /exchanges/{exchange}/messages",
     "basic.publish",
     {
-        201: ("It is on the disk.", {"type": "object"}),
-        200: ("No queue is bound that it matches: it was dropped.", {"type": "object"}),
+        201: ("It is on the disk.", OBJECT),
+        200: ("No queue is bound that it matches: it was dropped.", OBJECT),
     },
     body=RecordField("A message.", {**MESSAGE_FIELDS, "routing_key": Name("Which queues get it.", 0)}, BODIES),
     headers=KEY_HELP,
@@ -181,7 +169,7 @@ async def publish(call: RestCall) -> Answer:
 @route(
     "GET /exchanges/{exchange}/bindings",
     "exchange.look",
-    {200: (f"Bindings, at most {BINDINGS_MAX}.", {"type": "object"})},
+    {200: (f"Bindings, at most {BINDINGS_MAX}.", OBJECT)},
 )
 def bindings(call: RestCall) -> Answer:
     """List what is bound to an exchange."""
@@ -201,25 +189,15 @@ def _binding(call: RestCall, verb: str) -> tuple[str, str, str, dict[str, Any]]:
     return name, kind, key, decode_table("arguments", body.get("arguments", {}))
 
 
-def _changed(call: RestCall, change: Callable[[Core], None]) -> Any:
-    """Do something to the core; answer when it is on the disk."""
-
-    def changed(core: Core) -> Response:
-        change(core)
-        return Response(204)
-
-    return call.async_broker.change(changed)
-
-
 @route("POST /exchanges/{exchange}/bindings", "queue.bind", DONE, body=_BINDING)
 def bind(call: RestCall) -> Any:
     """Bind a queue or an exchange."""
     name, kind, key, arguments = _binding(call, "bind")
-    return _changed(call, lambda core: core.bind(call.vhost, call.exchange, name, key, arguments, kind))
+    return call.change(lambda core: core.bind(call.vhost, call.exchange, name, key, arguments, kind))
 
 
 @route("DELETE /exchanges/{exchange}/bindings", "queue.unbind", DONE, body=_BINDING)
 def unbind(call: RestCall) -> Any:
     """Remove a binding. A missing one is no error."""
     name, kind, key, arguments = _binding(call, "unbind")
-    return _changed(call, lambda core: core.unbind(call.vhost, call.exchange, name, key, arguments, kind))
+    return call.change(lambda core: core.unbind(call.vhost, call.exchange, name, key, arguments, kind))

@@ -12,7 +12,20 @@ from leveret.core.consumer_groups import (
     ConsumerGroup,
     ConsumerGroups,
 )
-from leveret.protocols.http.fields import Choice, JsonField, Number, Numbered, RecordField, Schema, Text, Whole
+from leveret.protocols.http.fields import (
+    OBJECT,
+    WHOLE,
+    Choice,
+    JsonField,
+    Number,
+    Numbered,
+    RecordField,
+    Schema,
+    Text,
+    Whole,
+    array,
+    shape,
+)
 from leveret.protocols.http.response import Answer, Response, json_response
 from leveret.protocols.http.tails import read
 from leveret.protocols.rest.operation import DONE, RestCall, RestOperation, routes
@@ -37,19 +50,14 @@ _OFFSETS = Numbered(
     PARTITION_DIGITS_MAX,
     required=True,
 )
-_BY_PARTITION: Schema = {"type": "object", "additionalProperties": {"type": "integer"}}
-_GROUP: Schema = {
-    "type": "object",
-    "required": ["name", "generation", "members", "offsets", "positions", "lag", "total_lag"],
-    "properties": {
-        "generation": {"type": "integer"},
-        "members": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "integer"}}},
-        "offsets": _BY_PARTITION,
-        "positions": _BY_PARTITION,
-        "lag": _BY_PARTITION,
-        "total_lag": {"type": "integer"},
-    },
-}
+_BY_PARTITION: Schema = {"type": "object", "additionalProperties": WHOLE}
+_GROUP = shape(
+    "name generation members offsets positions lag total_lag",
+    generation=WHOLE,
+    members={"type": "object", "additionalProperties": array(WHOLE)},
+    **dict.fromkeys(("offsets", "positions", "lag"), _BY_PARTITION),
+    total_lag=WHOLE,
+)
 _PATH = "/streams/{stream}/groups/{group}"
 OPERATIONS: list[RestOperation] = []
 route = routes(OPERATIONS)
@@ -71,10 +79,7 @@ def _by_partition(offsets: dict[int, int]) -> dict[str, int]:
 
 def _offsets(stream: RuntimeStream, given: dict[str, Any]) -> dict[int, int]:
     """The same the other way round, checked; in the order in which they came."""
-    found: dict[int, int] = {}
-    for name, offset in given.items():
-        found[stream.check_partition(int(name))] = offset
-    return found
+    return {stream.check_partition(int(name)): offset for name, offset in given.items()}
 
 
 def shown(group: ConsumerGroup, stream: RuntimeStream) -> dict[str, Any]:
@@ -98,7 +103,7 @@ def shown(group: ConsumerGroup, stream: RuntimeStream) -> dict[str, Any]:
 @route(
     "GET /streams/{stream}/groups",
     "group.join",
-    {200: ("Groups; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
+    {200: ("Groups; `next` is the `after` of the next page, null at the end.", OBJECT)},
     query=RecordField(
         "Which ones.",
         {
@@ -141,7 +146,7 @@ def declare(call: RestCall) -> Any:
 @route(
     f"POST {_PATH}/reset",
     "group.change",
-    {200: ("Where it reads on.", {"type": "object", "properties": {"offsets": _BY_PARTITION}})},
+    {200: ("Where it reads on.", shape(offsets=_BY_PARTITION))},
     body=RecordField(
         "Where to.",
         {
@@ -165,12 +170,8 @@ def reset(call: RestCall) -> Any:
 @route(f"DELETE {_PATH}", "group.change", DONE)
 def delete(call: RestCall) -> Any:
     """Forget a group without members."""
-
-    def forget(core: Core) -> Response:
-        _groups(call).delete(call.vhost, call.stream.name, call.request.parameters["group"], core.now_ms)
-        return Response(204)
-
-    return call.async_broker.change(forget)
+    name = call.request.parameters["group"]
+    return call.change(lambda core: _groups(call).delete(call.vhost, call.stream.name, name, core.now_ms))
 
 
 # Members
@@ -182,15 +183,7 @@ def delete(call: RestCall) -> Any:
     {
         200: (
             "What to read, and from where on.",
-            {
-                "type": "object",
-                "required": ["generation", "partitions", "offsets"],
-                "properties": {
-                    "generation": {"type": "integer"},
-                    "partitions": {"type": "array", "items": {"type": "integer"}},
-                    "offsets": _BY_PARTITION,
-                },
-            },
+            shape("generation partitions offsets", generation=WHOLE, partitions=array(WHOLE), offsets=_BY_PARTITION),
         )
     },
     body=RecordField(
@@ -240,29 +233,15 @@ def leave(call: RestCall) -> Answer:
 @route(f"POST {_PATH}/commit", "group.join", DONE, body=RecordField("How far.", {**_CURRENT, "offsets": _OFFSETS}))
 def commit(call: RestCall) -> Any:
     """Note how far a member has read."""
-    body = call.body
-    offsets = _offsets(call.stream, body["offsets"])
-
-    def note(core: Core) -> Response:
-        _group(call).commit(body["member"], body["generation"], offsets, core.now_ms)
-        return Response(204)
-
-    return call.async_broker.change(note)
+    member, generation = call.body["member"], call.body["generation"]
+    offsets = _offsets(call.stream, call.body["offsets"])
+    return call.change(lambda core: _group(call).commit(member, generation, offsets, core.now_ms))
 
 
 @route(
     f"POST {_PATH}/poll",
     "group.join",
-    {
-        200: (
-            "Records, and where to go on.",
-            {
-                "type": "object",
-                "required": ["records", "offsets"],
-                "properties": {"records": RECORDS, "offsets": _BY_PARTITION},
-            },
-        )
-    },
+    {200: ("Records, and where to go on.", shape("records offsets", records=RECORDS, offsets=_BY_PARTITION))},
     body=RecordField("From where, and how much.", {**_CURRENT, "offsets": _OFFSETS, **LIMITS}),
 )
 async def poll(call: RestCall) -> Answer:

@@ -9,7 +9,7 @@ from leveret.core.errors import InvalidReceipt, LeveretError, QueueNotFound
 from leveret.core.held import Held
 from leveret.core.ids import format_id
 from leveret.core.names import PROCESSED_SUFFIX, consumer_name
-from leveret.protocols.http.fields import Listed, Number, RecordField, Text, Whole
+from leveret.protocols.http.fields import OBJECT, Listed, Number, RecordField, Text, Whole, array, shape
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import Refusal
 from leveret.protocols.http.response import Answer, Response, json_response
@@ -40,12 +40,7 @@ route = routes(OPERATIONS)
 @route(
     "POST /queues/{queue}/dequeue",
     "basic.get",
-    {
-        200: (
-            "Up to max_messages; none when there is none.",
-            {"type": "object", "required": ["messages"], "properties": {"messages": {"type": "array", "items": TAKEN}}},
-        )
-    },
+    {200: ("Up to max_messages; none when there is none.", shape("messages", messages=array(TAKEN)))},
     body=RecordField(
         "How many, and for how long.",
         {
@@ -63,28 +58,24 @@ route = routes(OPERATIONS)
 )
 def dequeue(call: RestCall) -> Any:
     """Take messages, the most urgent first."""
-    body = call.body
-    raw = body.get("encoding") == "base64"
+    body, queue = call.body, call.queue
+    raw, lease_s = body.get("encoding") == "base64", body.get("visibility_timeout")
+    if lease_s is None and queue.anyway.policy.lease_ms is None:
+        lease_s = LEASE_S  # a client that is gone holds nothing for ever
 
     def answer(messages: list[Message]) -> Response | list[Message]:
         return messages if any_stored(messages) else _answer(messages, raw)
 
     found = call.async_broker.receive(
-        call.queue,
+        queue,
         answer,
         body.get("max_messages", 1),
         wait_s=body.get("wait_seconds", 0),
-        lease_s=lease_s_of(call),
+        lease_s=lease_s,
         consumer=consumer_name(call.identity.user, body.get("consumer_id")),
         user=call.identity.user,
     )
     return found if isinstance(found, Response) else _fetched(call, found, raw)
-
-
-def lease_s_of(call: RestCall) -> float | None:
-    """For how long messages are asked for; None: as the queue says. A client that is gone holds nothing for ever."""
-    asked: float | None = call.body.get("visibility_timeout")
-    return LEASE_S if asked is None and call.queue.anyway.policy.lease_ms is None else asked
 
 
 async def _fetched(
@@ -176,7 +167,7 @@ def reject(call: RestCall) -> Any:
 @route(
     "PATCH /queues/{queue}/messages/{message_id}/visibility",
     "queue.settle",
-    {200: ("Until when it is kept.", {"type": "object"})},
+    {200: ("Until when it is kept.", OBJECT)},
     body=RecordField(
         "Which delivery, and for how long.",
         {
@@ -198,7 +189,7 @@ def change_visibility(call: RestCall) -> Any:
 @route(
     "POST /queues/{queue}/acknowledge",
     "queue.settle",
-    {200: ("Those that were still leased are done.", {"type": "object"})},
+    {200: ("Those that were still leased are done.", OBJECT)},
     body=RecordField(
         "Which deliveries.",
         {"receipt_handles": Listed("Receipts.", Text("A receipt.", 2 * RECEIPT_CHARS, 1), RECEIPTS_MAX, required=True)},
@@ -226,16 +217,15 @@ def _memory(call: RestCall, name: str) -> Processed:
     try:
         memory = call.async_broker.queue(queue.name + PROCESSED_SUFFIX, call.vhost)
     except QueueNotFound:
-        raise QueueNotFound(
-            f"workers have no memory here: make the queue '{queue.name}{PROCESSED_SUFFIX}' first"
-        ) from None
+        needed = f"{queue.name}{PROCESSED_SUFFIX}"
+        raise QueueNotFound(f"workers have no memory here: make the queue '{needed}' first") from None
     return Processed(queue, memory, name)
 
 
 @route(
     "GET /queues/{queue}/processed/{message_id}",
     "queue.settle",
-    {200: ("Whether it was.", {"type": "object"})},
+    {200: ("Whether it was.", OBJECT)},
     query=RecordField("Whose memory.", {"worker": WORKER}),
 )
 def is_processed(call: RestCall) -> Answer:

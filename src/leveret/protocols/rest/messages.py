@@ -6,6 +6,7 @@ from typing import Any
 from leveret.core.errors import InvalidArgument, MessageNotFound
 from leveret.protocols.http.async_broker import ANSWER_BYTES_MAX
 from leveret.protocols.http.fields import (
+    OBJECT,
     Choice,
     Flag,
     JsonField,
@@ -17,6 +18,8 @@ from leveret.protocols.http.fields import (
     TableField,
     Text,
     Whole,
+    array,
+    shape,
 )
 from leveret.protocols.http.response import Answer, Response, json_response
 from leveret.protocols.rest.operation import DONE, ID_CHARS_MAX, RestCall, RestOperation, routes
@@ -115,14 +118,11 @@ def enqueue(call: RestCall) -> Any:
     {
         201: (
             "Those that are not refused are on the disk.",
-            {
-                "type": "object",
-                "required": ["messages", "failed"],
-                "properties": {
-                    "messages": {"type": "array", "items": {"type": "object"}},
-                    "failed": {"type": "integer", "description": "How many a full queue refused."},
-                },
-            },
+            shape(
+                "messages failed",
+                messages=array(),
+                failed={"type": "integer", "description": "How many a full queue refused."},
+            ),
         )
     },
     body=RecordField("Messages.", {"messages": Listed("Messages.", MESSAGE, BATCH_MAX, required=True)}),
@@ -152,12 +152,7 @@ def enqueue_many(call: RestCall) -> Any:
 @route(
     "GET /queues/{queue}/messages",
     "queue.browse",
-    {
-        200: (
-            "Messages in the order of delivery.",
-            {"type": "object", "properties": {"messages": {"type": "array", "items": LOOKED_AT}}},
-        )
-    },
+    {200: ("Messages in the order of delivery.", shape(messages=array(LOOKED_AT)))},
     query=RecordField(
         "Which messages.",
         {
@@ -185,7 +180,7 @@ async def browse(call: RestCall) -> Answer:
 @route(
     "GET /queues/{queue}/scheduled",
     "queue.browse",
-    {200: ("Messages.", {"type": "object", "properties": {"messages": {"type": "array", "items": LOOKED_AT}}})},
+    {200: ("Messages.", shape(messages=array(LOOKED_AT)))},
     query=RecordField(
         "How many.", {"limit": Whole(f"Default: {BROWSE_DEFAULT}.", 1, BROWSE_MAX), "encoding": ENCODING}
     ),
@@ -214,7 +209,7 @@ async def cancel(call: RestCall) -> Answer:
 @route(
     "POST /queues/{queue}/redrive",
     "queue.redrive",
-    {200: ("How many matched, were moved, and could not be moved.", {"type": "object"})},
+    {200: ("How many matched, were moved, and could not be moved.", OBJECT)},
     body=RecordField(
         "Which ones, where to, and how fast.",
         {
@@ -259,7 +254,7 @@ def conditions_of(body: dict[str, Any]) -> dict[str, Any]:
 @route(
     "POST /queues/{queue}/discard",
     "queue.discard",
-    {200: ("How many met them.", {"type": "object"})},
+    {200: ("How many met them.", OBJECT)},
     body=RecordField("Which ones.", {"limit": LIMIT, "dry_run": DRY_RUN, "filter": DISCARD_FILTER}),
     bulk=True,
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
+from leveret.core.broker import Broker as Core
 from leveret.core.errors import QueueNotFound, ResourceLocked, TooMany
 from leveret.ingest.sinks import Sinks
 from leveret.ingest.staging import PART, PIECES_MAX
@@ -16,7 +18,7 @@ from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.cluster import ALONE, PLAIN, Cluster, InCluster
 from leveret.protocols.http.fields import JsonField, Name, PatternText, RecordField, Text, Whole
 from leveret.protocols.http.request import Request
-from leveret.protocols.http.response import Answered
+from leveret.protocols.http.response import Answered, Response
 from leveret.runtime.declare import VHOST
 from leveret.runtime.queue import RuntimeQueue
 from leveret.runtime.stream import RuntimeStream
@@ -128,47 +130,27 @@ class Scans:
             work.exception()  # the client may have gone
 
 
+@dataclass(slots=True, eq=False)
 class RestCall:
     """One request as operations see it."""
 
-    __slots__ = (
-        "access",
-        "async_broker",
-        "audit",
-        "body",
-        "cluster",
-        "identity",
-        "parameters",
-        "query",
-        "request",
-        "scans",
-        "sinks",
-        "vhost",
-    )
+    async_broker: AsyncBroker
+    access: Access
+    audit: Audit | None
+    scans: Scans
+    sinks: Sinks | None
+    request: Request
+    identity: Identity
+    vhost: str = VHOST
+    cluster: Cluster = ALONE
+    body: dict[str, Any] = field(default_factory=dict)
+    query: dict[str, Any] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+    """The parameters of the path, checked and converted."""
 
-    def __init__(
-        self,
-        async_broker: AsyncBroker,
-        access: Access,
-        audit: Audit | None,
-        scans: Scans,
-        sinks: Sinks | None,
-        request: Request,
-        identity: Identity,
-    ) -> None:
-        self.async_broker = async_broker
-        self.access = access
-        self.audit = audit
-        self.scans = scans
-        self.sinks = sinks
-        self.request = request
-        self.identity = identity
-        self.vhost = request.query.get("vhost", VHOST) if request.raw_query else VHOST
-        self.cluster: Cluster = ALONE
-        self.body: dict[str, Any] = {}
-        self.query: dict[str, Any] = {}
-        self.parameters: dict[str, Any] = {}
-        """The parameters of the path, checked and converted."""
+    def __post_init__(self) -> None:
+        if self.request.raw_query:
+            self.vhost = self.request.query.get("vhost", VHOST)
 
     def read_path(self) -> None:
         if self.request.raw_query:
@@ -214,6 +196,15 @@ class RestCall:
             authorise(self.access.permissions, self.identity, rule_of(operation), self.vhost, names, keys)
         else:
             authorise(self.access.permissions, self.identity, rule_of(operation), self.vhost, names)
+
+    def change(self, action: Callable[[Core], object]) -> Any:
+        """Do something to the core; answer when it is on the disk."""
+
+        def changed(core: Core) -> Response:
+            action(core)
+            return Response(204)
+
+        return self.async_broker.change(changed)
 
     def allows(self, operation: str, names: Mapping[Role, str]) -> bool:
         return allowed(self.access.permissions, self.identity, rule_of(operation), self.vhost, names)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import asdict
 from hashlib import blake2b
 from typing import Any
@@ -17,6 +17,7 @@ from leveret.core.queue import Queue as CoreQueue
 from leveret.protocols.http.cluster import InCluster
 from leveret.protocols.http.fields import (
     NOTHING,
+    OBJECT,
     Choice,
     Either,
     Flag,
@@ -29,6 +30,7 @@ from leveret.protocols.http.fields import (
     TableField,
     Text,
     Whole,
+    shape,
 )
 from leveret.protocols.http.request import Refusal
 from leveret.protocols.http.response import Answer, Response, json_response
@@ -108,19 +110,10 @@ PAGE = RecordField(
         "limit": Whole(f"How many; default: {LIST_DEFAULT}.", 1, LIST_MAX),
     },
 )
-_QUEUE = {"type": "object", "required": ["name", "durable", "paused", "arguments", "ready"]}
-_FIGURES = {
-    "type": "object",
-    "required": [
-        "queue_name",
-        "approximate_message_count",
-        "messages_by_priority",
-        "oldest_message_age_seconds",
-        "in_flight_count",
-        "dlq_count",
-    ],
-}
-_COUNT = {"type": "object"}
+_QUEUE = shape("name durable paused arguments ready")
+_FIGURES = shape(
+    "queue_name approximate_message_count messages_by_priority oldest_message_age_seconds in_flight_count dlq_count"
+)
 OPERATIONS: list[RestOperation] = []
 route = routes(OPERATIONS)
 
@@ -177,29 +170,32 @@ def etag(queue: ManagedQueue) -> str:
     return f'"{blake2b(text.encode(), digest_size=8).hexdigest()}"'
 
 
+def page(call: RestCall, kind: str, names: Iterable[str], role: Role, row: Callable[[str], dict[str, Any]]) -> Response:
+    """A page of a list: of these names, those that the caller may see."""
+    limit, rows = call.query.get("limit", LIST_DEFAULT), list[dict[str, Any]]()
+    for name in names:
+        if call.allows(f"{role}.see", {role: name}):
+            if len(rows) == limit:
+                return json_response({kind: rows, "next": rows[-1]["name"]})
+            rows.append(row(name))
+    return json_response({kind: rows, "next": None})
+
+
 @route(
     "GET /queues",
     "queue.list",
-    {200: ("Queues; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
+    {200: ("Queues; `next` is the `after` of the next page, null at the end.", OBJECT)},
     query=PAGE,
     cluster=DESCRIBED,
 )
 def list_all(call: RestCall) -> Answer:
     """List queues."""
-    limit, after, prefix = (
-        call.query.get("limit", LIST_DEFAULT),
-        call.query.get("after", ""),
-        call.query.get("prefix", ""),
-    )
-    with call.async_broker.runtime as core:
+    runtime = call.async_broker.runtime
+    with runtime as core:
         virtual_host = core.topology.vhost(call.vhost)
-        rows: list[dict[str, Any]] = []
-        for name in virtual_host.queue_names.after(after, prefix):
-            if virtual_host.queues[name].owner is None and call.allows("queue.see", {"queue": name}):
-                if len(rows) == limit:
-                    return json_response({"queues": rows, "next": rows[-1]["name"]})
-                rows.append(shown(ManagedQueue(call.async_broker.runtime, virtual_host.queues[name])))
-    return json_response({"queues": rows, "next": None})
+        names = virtual_host.queue_names.after(call.query.get("after", ""), call.query.get("prefix", ""))
+        free = (name for name in names if virtual_host.queues[name].owner is None)
+        return page(call, "queues", free, "queue", lambda name: shown(ManagedQueue(runtime, virtual_host.queues[name])))
 
 
 @route(
@@ -300,7 +296,7 @@ def get(call: RestCall) -> Answer:
 @route(
     "DELETE /queues/{queue}",
     "queue.delete",
-    {200: ("How many messages were ready.", _COUNT)},
+    {200: ("How many messages were ready.", OBJECT)},
     query=RecordField(
         "Only if.", {"if_unused": Flag("Only without consumers."), "if_empty": Flag("Only if nothing is ready.")}
     ),
@@ -316,7 +312,7 @@ async def delete(call: RestCall) -> Answer:
 @route(
     "POST /queues/{queue}/purge",
     "queue.purge",
-    {200: ("How many messages it were.", _COUNT)},
+    {200: ("How many messages it were.", OBJECT)},
     body=NOTHING,
     bulk=True,
 )

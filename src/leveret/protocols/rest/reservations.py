@@ -24,7 +24,7 @@ from leveret.core.reservations import (
     Reserved,
 )
 from leveret.operations.reservations import described
-from leveret.protocols.http.fields import Number, PatternText, RecordField, Whole
+from leveret.protocols.http.fields import TEXT, WHOLE, Number, PatternText, RecordField, Schema, Whole, array, shape
 from leveret.protocols.http.response import Answer, Response, json_response
 from leveret.protocols.rest.messages import CONDITIONS
 from leveret.protocols.rest.operation import DONE, RestCall, RestOperation, routes
@@ -41,35 +41,21 @@ PAGE_BYTES = 8 << 20
 STEP = 250  # messages that one hold of the lock looks at
 STEP_BYTES = 1 << 20
 NEXT_CHARS_MAX = 79
-_RESERVED: dict[str, Any] = {
-    "type": "object",
-    "required": ["start", "end", "messages", "bytes"],
-    "properties": {
-        "start": {"type": "integer", "description": "Up to where the group is done."},
-        "end": {"type": "integer", "description": "The number of the reservation; start when nothing is reserved."},
-        "messages": {"type": "integer"},
-        "bytes": {"type": "integer"},
-        "waiting": {"type": "integer", "description": "Messages that are ready in the queue."},
-    },
+_FIELDS: dict[str, Schema] = {
+    "start": {"type": "integer", "description": "Up to where the group is done."},
+    "end": {"type": "integer", "description": "The number of the reservation; start when nothing is reserved."},
+    "messages": WHOLE,
+    "bytes": WHOLE,
 }
-_GROUPS = {
-    "type": "object",
-    "properties": {
-        "groups": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "name": {"type": "string"},
-                    "user": {"type": "string", "description": "The user that made the group; its limit counts it."},
-                    "idle_seconds": {"type": "number", "description": "Since the last request, or the last restart."},
-                    "lease_seconds": {"type": ["number", "null"], "description": "null: it ends by no clock."},
-                    **{name: _RESERVED["properties"][name] for name in ("start", "end", "messages", "bytes")},
-                },
-            },
-        }
-    },
+_WAITING: Schema = {"type": "integer", "description": "Messages that are ready in the queue."}
+_RESERVED = shape("start end messages bytes", **_FIELDS, waiting=_WAITING)
+_GROUP: dict[str, Schema] = {
+    "name": TEXT,
+    "user": {"type": "string", "description": "The user that made the group; its limit counts it."},
+    "idle_seconds": {"type": "number", "description": "Since the last request, or the last restart."},
+    "lease_seconds": {"type": ["number", "null"], "description": "null: it ends by no clock."},
 }
+_GROUPS = shape(groups=array(shape(**_GROUP, **_FIELDS)))
 _PAGE = {"type": "string", "contentMediaType": MEDIA_TYPE}
 Row = tuple[Held, Peeked] | None
 """A message that was looked at; None for one that is gone."""
@@ -175,12 +161,7 @@ def renew(call: RestCall) -> Any:
 def end(call: RestCall) -> Any:
     """Give back what a group has reserved, and forget the group."""
     queue = call.queue
-
-    def action(core: Core) -> Response:
-        core.reservations.delete(queue.core, call.request.parameters["group"])
-        return Response(204)
-
-    return call.async_broker.change(action)
+    return call.change(lambda core: core.reservations.delete(queue.core, call.request.parameters["group"]))
 
 
 @route(

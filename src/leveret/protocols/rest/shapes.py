@@ -22,7 +22,19 @@ from leveret.core.jsonable import decode_table, encode
 from leveret.core.properties import Properties
 from leveret.core.tracing import TRACEPARENT, TRACESTATE
 from leveret.observability.trace_context import parse
-from leveret.protocols.http.fields import JsonField, Number, RecordField, Schema, TableField, Text, Whole
+from leveret.protocols.http.fields import (
+    OBJECT,
+    TEXT,
+    WHOLE,
+    JsonField,
+    Number,
+    RecordField,
+    Schema,
+    TableField,
+    Text,
+    Whole,
+    shape,
+)
 from leveret.protocols.http.idempotency import KEY_HEADER
 from leveret.protocols.http.json_reader import read_json
 from leveret.protocols.http.request import Request
@@ -153,7 +165,8 @@ def peeked(message: Peeked, raw: bool = False) -> dict[str, Any]:
     if attributes:
         shown["attributes"] = attributes
     if headers:
-        shown |= _of_headers(message)
+        found = {"headers": encode(message.headers), "group_id": message.group, "idempotency_key": message.dedup_id}
+        shown |= {name: value for name, value in found.items() if value}
     if properties.expiration is not None:
         shown["ttl_seconds"] = _seconds(properties.expiration)
     if message.exchange:
@@ -183,12 +196,6 @@ def taken(message: Message, raw: bool = False) -> dict[str, Any]:
         "received_at": iso(message.received_at),
         "visible_until": None if until is None else iso(until),
     }
-
-
-def _of_headers(message: Peeked) -> dict[str, Any]:
-    """The headers, and what has a field of its own among them."""
-    found = {"headers": encode(message.headers), "group_id": message.group, "idempotency_key": message.dedup_id}
-    return {name: value for name, value in found.items() if value}
 
 
 def payload(data: bytes, content_type: str | None, raw: bool) -> dict[str, Any]:
@@ -227,50 +234,31 @@ def iso_ms(when_ms: int) -> str:
 _second = lru_cache(maxsize=10_000)(iso_second)
 
 _TIME: Schema = {"type": "string", "format": "date-time"}
-SHOWN: Schema = {
-    "type": "object",
-    "required": ["message_id", "priority", "enqueued_at", "receive_count", "routing_key"],
-    "properties": {
-        "message_id": {"type": "string"},
-        "priority": {"type": "integer", "description": "0 when it was sent without one."},
-        "payload": {},
-        "payload_base64": {"type": "string", "contentEncoding": "base64"},
-        "enqueued_at": _TIME,
-        "receive_count": {"type": "integer"},
-        "attributes": {"type": "object"},
-        "headers": {"type": "object"},
-        "group_id": {"type": "string"},
-        "idempotency_key": {"type": "string"},
-        "ttl_seconds": {"type": ["number", "null"]},
-        "exchange": {"type": "string"},
-        "routing_key": {"type": "string"},
-    },
+_TIME_OR_NULL: Schema = {"type": ["string", "null"], "format": "date-time"}
+BYTES: Schema = {"type": "string", "contentEncoding": "base64"}
+_ALWAYS = "message_id priority enqueued_at receive_count routing_key"
+_SHOWN: dict[str, Schema] = {
+    "message_id": TEXT,
+    "priority": {"type": "integer", "description": "0 when it was sent without one."},
+    "payload": {},
+    "payload_base64": BYTES,
+    "enqueued_at": _TIME,
+    "receive_count": WHOLE,
+    "attributes": OBJECT,
+    "headers": OBJECT,
+    "group_id": TEXT,
+    "idempotency_key": TEXT,
+    "ttl_seconds": {"type": ["number", "null"]},
+    "exchange": TEXT,
+    "routing_key": TEXT,
 }
-TAKEN: Schema = {
-    **SHOWN,
-    "properties": {
-        **SHOWN["properties"],
-        "receipt_handle": {"type": "string"},
-        "received_at": _TIME,
-        "visible_until": {"type": ["string", "null"], "format": "date-time"},
-    },
-}
-LOOKED_AT: Schema = {
-    **SHOWN,
-    "properties": {
-        **SHOWN["properties"],
-        "state": {"type": "string"},
-        "due_at": {"type": ["string", "null"], "format": "date-time"},
-    },
-}
-ENQUEUED: Schema = {
-    "type": "object",
-    "required": ["message_id", "queue_name", "priority", "enqueued_at", "visible_at"],
-    "properties": {
-        "message_id": {"type": "string"},
-        "queue_name": {"type": "string"},
-        "priority": {"type": "integer"},
-        "enqueued_at": _TIME,
-        "visible_at": _TIME,
-    },
-}
+TAKEN = shape(_ALWAYS, **_SHOWN, receipt_handle=TEXT, received_at=_TIME, visible_until=_TIME_OR_NULL)
+LOOKED_AT = shape(_ALWAYS, **_SHOWN, state=TEXT, due_at=_TIME_OR_NULL)
+ENQUEUED = shape(
+    "message_id queue_name priority enqueued_at visible_at",
+    message_id=TEXT,
+    queue_name=TEXT,
+    priority=WHOLE,
+    enqueued_at=_TIME,
+    visible_at=_TIME,
+)

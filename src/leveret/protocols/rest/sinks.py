@@ -6,25 +6,20 @@ from leveret.ingest.rows import RowDestination
 from leveret.ingest.sinks import Order, Sinks, answer
 from leveret.ingest.staging import PIECES_MAX
 from leveret.protocols.http.cluster import InCluster, Parts
-from leveret.protocols.http.fields import Choice, Flag, Listed, Name, RecordField, Text, Whole
-from leveret.protocols.http.request import Request
+from leveret.protocols.http.fields import WHOLE, Choice, Flag, Listed, Name, RecordField, Text, Whole, array, shape
 from leveret.protocols.http.response import Answer, Response, json_response
 from leveret.protocols.rest.operation import DONE, SINK_CHARS_MAX, RestCall, RestOperation, part_name, routes
 
 PARTS_MAX = 10_000  # all of them are named in one entry of the journal
 ROWS_MAX = 1 << 40
-_BATCH = {
-    "type": "object",
-    "required": ["batch", "state", "rows", "done", "dropped"],
-    "properties": {
-        "batch": {"type": "integer"},
-        "state": {"type": "string", "enum": ["publishing", "published"]},
-        "rows": {"type": "integer"},
-        "done": {"type": "integer", "description": "How many of them are published or dropped."},
-        "dropped": {"type": "integer", "description": "How many of them no queue took."},
-    },
-}
-_SINKS = {"type": "object", "properties": {"sinks": {"type": "array", "items": {"type": "object"}}}}
+_BATCH = shape(
+    "batch state rows done dropped",
+    batch=WHOLE,
+    state={"type": "string", "enum": ["publishing", "published"]},
+    rows=WHOLE,
+    done={"type": "integer", "description": "How many of them are published or dropped."},
+    dropped={"type": "integer", "description": "How many of them no queue took."},
+)
 _SHARE = {"part": part_name(required=True), "pieces": Whole("How many.", 0, PIECES_MAX, required=True)}
 OPERATIONS: list[RestOperation] = []
 route = routes(OPERATIONS)
@@ -33,7 +28,7 @@ route = routes(OPERATIONS)
 @route(
     "PUT /sinks/{sink}/parts/{part}/{piece}",
     "ingest.stage",
-    {201: ("It is on the disk.", {"type": "object", "properties": {"rows": {"type": "integer"}}})},
+    {201: ("It is on the disk.", shape(rows=WHOLE))},
     upload="Rows in columns, in the format of leveret/ingest/row_groups.py.",
 )
 async def put(call: RestCall) -> Answer:
@@ -96,19 +91,19 @@ async def abort(call: RestCall) -> Answer:
     return Response(204)
 
 
-def to_all_shards(call: RestCall) -> dict[str, Request]:
-    """The request to every shard: one without queues may have sinks."""
-    return dict.fromkeys(call.cluster.all_shard_ids(), call.request)
-
-
 def sinks_of_all(call: RestCall, parts: Parts) -> Answer:
-    """The sinks of all shards."""
+    """The sinks of all shards: one without queues may have sinks."""
     rows = [row for each in parts.values.values() for row in each["sinks"]]
     return json_response({"sinks": sorted(rows, key=lambda row: row["name"])})
 
 
 @route(
-    "GET /sinks", "ingest.list", {200: ("Sinks.", _SINKS)}, cluster=InCluster(scatter=to_all_shards, merge=sinks_of_all)
+    "GET /sinks",
+    "ingest.list",
+    {200: ("Sinks.", shape(sinks=array()))},
+    cluster=InCluster(
+        scatter=lambda call: dict.fromkeys(call.cluster.all_shard_ids(), call.request), merge=sinks_of_all
+    ),
 )
 def list_all(call: RestCall) -> Answer:
     """List your sinks and their last batches."""
@@ -135,15 +130,13 @@ def sink_of(call: RestCall) -> Sink:
 
 
 def _allow_name(call: RestCall, destination: RowDestination) -> None:
-    if destination.queue is None:
-        call.authorise("basic.publish", {"exchange": destination.exchange})
-    else:
+    _allow(call, destination, with_key=False)
+
+
+def _allow(call: RestCall, destination: RowDestination, with_key: bool = True) -> None:
+    if destination.queue is not None:
         call.authorise("queue.send", {"queue": destination.queue})
-
-
-def _allow(call: RestCall, destination: RowDestination) -> None:
-    """The same with the routing key."""
-    if destination.queue is None:
-        call.authorise("basic.publish", {"exchange": destination.exchange}, [destination.routing_key])
     else:
-        _allow_name(call, destination)
+        call.authorise(
+            "basic.publish", {"exchange": destination.exchange}, [destination.routing_key] if with_key else []
+        )

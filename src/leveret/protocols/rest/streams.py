@@ -9,15 +9,31 @@ from leveret.core.arguments import COUNT_MAX, PARTITIONS_MAX, SEGMENT_BYTES_MAX,
 from leveret.core.consumer_groups import OFFSET_MAX
 from leveret.core.errors import InvalidArgument
 from leveret.core.jsonable import decode_table, encode
-from leveret.protocols.http.fields import Flag, JsonField, Listed, Number, PatternText, RecordField, Schema, Text, Whole
+from leveret.protocols.http.fields import (
+    OBJECT,
+    TEXT,
+    WHOLE,
+    Flag,
+    JsonField,
+    Listed,
+    Number,
+    PatternText,
+    RecordField,
+    Schema,
+    Text,
+    Whole,
+    array,
+    shape,
+)
 from leveret.protocols.http.response import Answer, Response, json_response
 from leveret.protocols.http.tails import TailRange, TailRecords, read
 from leveret.protocols.rest.leases import WAIT_S_MAX
 from leveret.protocols.rest.messages import BATCH_MAX, ENCODING
 from leveret.protocols.rest.operation import RestCall, RestOperation, routes
-from leveret.protocols.rest.queues import DELETED, DESCRIBED, LIST_DEFAULT, PAGE, check_room
+from leveret.protocols.rest.queues import DELETED, DESCRIBED, PAGE, check_room, page
 from leveret.protocols.rest.shapes import (
     BODIES,
+    BYTES,
     MESSAGE_FIELDS,
     SECONDS_MAX,
     SHORT_CHARS_MAX,
@@ -47,16 +63,10 @@ SETTINGS: dict[str, JsonField] = {
     "max_bytes": Whole("What each partition may take before its oldest records go; default: no limit.", 0, COUNT_MAX),
     "segment_bytes": Whole("The size of a file; whole files are removed.", SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX),
 }
-_STREAM = {
-    "type": "object",
-    "required": ["name", "partitions", "records", "size_bytes", "partition_stats"],
-    "properties": {
-        "partition_stats": {
-            "type": "array",
-            "items": {"type": "object", "required": ["partition", "first_offset", "next_offset", "records"]},
-        }
-    },
-}
+_STREAM = shape(
+    "name partitions records size_bytes partition_stats",
+    partition_stats=array(shape("partition first_offset next_offset records")),
+)
 READ_RECORDS_MAX = 10_000
 READ_BYTES_MAX = 16 << 20
 """An answer is in memory at once, some of it twice."""
@@ -86,51 +96,32 @@ LIMITS: dict[str, JsonField] = {
     "wait_seconds": Number("How long to wait when there is none yet; default: 0.", 0, WAIT_S_MAX),
     "encoding": ENCODING,
 }
-_PLACE: Schema = {
-    "type": "object",
-    "required": ["partition", "offset", "duplicate"],
-    "properties": {
-        "partition": {"type": "integer"},
-        "offset": {"type": ["integer", "null"], "description": "null when its producer had sent it before."},
-        "duplicate": {"type": "boolean"},
-    },
+_PLACE = shape(
+    "partition offset duplicate",
+    partition=WHOLE,
+    offset={"type": ["integer", "null"], "description": "null when its producer had sent it before."},
+    duplicate={"type": "boolean"},
+)
+_RECORD: dict[str, Schema] = {
+    "partition": WHOLE,
+    "offset": WHOLE,
+    "timestamp": {"type": "string", "format": "date-time"},
+    "payload": {},
+    "payload_base64": BYTES,
+    **dict.fromkeys(("key", "filter", "producer"), TEXT),
+    "sequence": WHOLE,
+    "attributes": OBJECT,
+    "headers": OBJECT,
+    "exchange": TEXT,
+    "routing_key": TEXT,
 }
-_RECORD: Schema = {
-    "type": "object",
-    "required": ["partition", "offset", "timestamp", "routing_key"],
-    "properties": {
-        "partition": {"type": "integer"},
-        "offset": {"type": "integer"},
-        "timestamp": {"type": "string", "format": "date-time"},
-        "payload": {},
-        "payload_base64": {"type": "string", "contentEncoding": "base64"},
-        "key": {"type": "string"},
-        "filter": {"type": "string"},
-        "producer": {"type": "string"},
-        "sequence": {"type": "integer"},
-        "attributes": {"type": "object"},
-        "headers": {"type": "object"},
-        "exchange": {"type": "string"},
-        "routing_key": {"type": "string"},
-    },
-}
-RECORDS: Schema = {"type": "array", "items": _RECORD}
+RECORDS = array(shape("partition offset timestamp routing_key", **_RECORD))
 MEDIA_TYPE = "application/vnd.leveret.blocks"
 PARTITION_MAX = 1 << 16
 AFTER_CHARS_MAX = 32_768
 """Room for a partition and an offset for each of as many partitions as there can be."""
 PAIRS = re.compile("[0-9]{1,18}:[0-9]{1,18}(?:,[0-9]{1,18}:[0-9]{1,18})*")
-_NUMBER = {"type": "integer"}
-_OFFSETS = {
-    "type": "object",
-    "required": ["partitions"],
-    "properties": {
-        "partitions": {
-            "type": "array",
-            "items": {"type": "object", "properties": dict.fromkeys(PartitionOffsets._fields, _NUMBER)},
-        }
-    },
-}
+_OFFSETS = shape("partitions", partitions=array(shape(**dict.fromkeys(PartitionOffsets._fields, WHOLE))))
 OPERATIONS: list[RestOperation] = []
 route = routes(OPERATIONS)
 
@@ -155,22 +146,16 @@ def shown(stream: RuntimeStream) -> dict[str, Any]:
 @route(
     "GET /streams",
     "stream.list",
-    {200: ("Streams; `next` is the `after` of the next page, null at the end.", {"type": "object"})},
+    {200: ("Streams; `next` is the `after` of the next page, null at the end.", OBJECT)},
     query=PAGE,
     cluster=DESCRIBED,
 )
 def list_streams(call: RestCall) -> Answer:
     """List streams."""
-    limit, after = call.query.get("limit", LIST_DEFAULT), call.query.get("after", "")
-    prefix = call.query.get("prefix", "")
-    rows: list[dict[str, Any]] = []
-    for stream in streams_of(call.async_broker.runtime, call.vhost):
-        name = stream.name
-        if name > after and name.startswith(prefix) and call.allows("queue.see", {"queue": name}):
-            if len(rows) == limit:
-                return json_response({"streams": rows, "next": rows[-1]["name"]})
-            rows.append(shown(stream))
-    return json_response({"streams": rows, "next": None})
+    after, prefix = call.query.get("after", ""), call.query.get("prefix", "")
+    known = {stream.name: stream for stream in streams_of(call.async_broker.runtime, call.vhost)}
+    names = (name for name in known if name > after and name.startswith(prefix))
+    return page(call, "streams", names, "queue", lambda name: shown(known[name]))
 
 
 @route(
@@ -199,9 +184,7 @@ def get(call: RestCall) -> Answer:
     return json_response(shown(call.stream))
 
 
-@route(
-    "DELETE /streams/{stream}", "queue.delete", {200: ("How many records it had.", {"type": "object"})}, cluster=DELETED
-)
+@route("DELETE /streams/{stream}", "queue.delete", {200: ("How many records it had.", OBJECT)}, cluster=DELETED)
 async def delete(call: RestCall) -> Answer:
     """Delete a stream with its records and groups."""
     return json_response({"deleted": await call.async_broker.in_thread(call.stream.delete)})
@@ -234,12 +217,7 @@ def append(call: RestCall) -> Any:
 @route(
     "POST /streams/{stream}/records/batch",
     "stream.append",
-    {
-        201: (
-            "They are on the disk.",
-            {"type": "object", "required": ["records"], "properties": {"records": {"type": "array", "items": _PLACE}}},
-        )
-    },
+    {201: ("They are on the disk.", shape("records", records=array(_PLACE)))},
     body=RecordField("Records.", {"records": Listed("Records.", RECORD, BATCH_MAX, required=True)}),
 )
 def append_many(call: RestCall) -> Any:
@@ -307,11 +285,7 @@ def moment(seconds: float) -> datetime:
     {
         200: (
             "Records in their order; `next_offset` is the `offset` of the next request.",
-            {
-                "type": "object",
-                "required": ["records", "next_offset"],
-                "properties": {"records": RECORDS, "next_offset": {"type": "integer"}},
-            },
+            shape("records next_offset", records=RECORDS, next_offset=WHOLE),
         )
     },
     query=RecordField(
