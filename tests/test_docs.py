@@ -23,10 +23,10 @@ from leveret.runtime.declare import DAY_S, OPTIONS, Option, milliseconds
 from leveret.runtime.stats import BrokerStats, JournalStats, QueueStats
 from leveret.server.addresses import EXIT_CODES
 from leveret.server.settings import shown
+from leveret.spark.options import NAMES
 from leveret.spark.records import QUEUE, STREAM
 from leveret.spark.scan import TABLES
 from leveret.spark.target import OF_ALL_ROWS
-from leveret.spark.target import OPTIONS as OPTIONS_OF_SINKS
 from tests.jepsen.mistakes import MISTAKES
 from tests.sources import ROOT, files
 
@@ -171,7 +171,16 @@ def test_the_columns_of_the_sink_are_documented() -> None:
 
 def test_the_options_of_the_sink_are_documented() -> None:
     names = [name for row in table("pipeline.md", "sink options") for name in re.findall(r"`(\w+)`", row[0])]
-    assert {name.lower() for name in names} == {*OPTIONS_OF_SINKS, *(each.replace("_", "") for each in OF_ALL_ROWS)}
+    spark = {"checkpointLocation", "queryName"}
+    assert {name.lower() for name in names} == {name.lower() for name in {*NAMES["sink"]} - spark}
+    assert {each.replace("_", "") for each in OF_ALL_ROWS} <= {name.lower() for name in NAMES["sink"]}
+
+
+def test_the_options_of_sources_are_documented() -> None:
+    rows = table("pipeline.md", "source options")
+    for kind in ("stream", "queue"):
+        names = {name for row in rows if row[1] in (kind, "both") for name in re.findall(r"`(\w+)`", row[0])}
+        assert names == {*NAMES[kind]} - {"encryption_key_file", "encryption_key_env"}
 
 
 def test_the_rules_of_alerts_are_documented() -> None:

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.table import StaticTable
-from pyspark.sql.datasource import EqualTo, InputPartition
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from leveret.core.errors import (
@@ -45,7 +45,7 @@ from leveret.spark.layout import FileWriter
 from leveret.spark.parquet import FilesPartition, ParquetReader
 from leveret.spark.scan import TABLES, JournalScan
 from leveret.spark.segments import EntityNames, QueueName
-from leveret.spark.source import LeveretSource, PushdownParquetReader
+from leveret.spark.source import LeveretSource
 from tests.durability.s3 import Bucket, s3
 
 MIDNIGHT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -252,14 +252,6 @@ def test_days_and_queues_prune_files_and_rows(tables: IcebergArchive, tmp_path: 
     assert [row["seq"] for row in rows_of(tmp_path, until="2026-01-01T23:00:02")] == [0, 1]
     assert len(names_read(tmp_path, until="2026-01-01T23:00:02")) == 1
     assert names_read(tmp_path, queue="invoices") == names_read(tmp_path, since="2026-01-02")
-
-
-def test_filters_of_a_query_prune_files(tables: IcebergArchive, tmp_path: Path) -> None:
-    reader = LeveretSource({"path": str(tmp_path), "pushdown": "true"}).reader(StructType())
-    assert isinstance(reader, PushdownParquetReader)
-    assert len(list(reader.pushFilters([EqualTo(("queue",), "invoices")]))) == 1
-    (piece,) = reader.partitions()
-    assert [file.name for file in piece.files] == names_read(tmp_path, queue="invoices")  # type: ignore[attr-defined]
 
 
 def extended(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:

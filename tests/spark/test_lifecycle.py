@@ -132,11 +132,23 @@ def test_a_stream_tells_the_same_lives_although_some_are_settled_long_after(
     assertDataFrameEqual(lives(joined(fragments)), lifecycle(events).where("seq < 9"))
 
 
-def test_filters_reach_the_source(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_data_frame_is_the_same_after_others_were_made_of_it(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark keeps what it pushed down for one query of a DataFrame, and uses it for others."""
     small_history(tmp_path)
-    messages = spark.read.format("leveret").options(table="messages", pushdown="true").load(str(tmp_path))
-    wanted = "queue = 'orders' and enqueued_at > timestamp'2020-01-01' and offset > 3"
-    assert {bytes(row.value) for row in messages.where(wanted).collect()} == {b"order 4", b"order 5"}
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        messages = spark.read.format("leveret").options(table="messages", pushdown="true").load(str(tmp_path))
+        whole = messages.count()
+        orders = messages.where("queue = 'orders'")
+        assert (orders.count(), messages.count()) == (whole - 1, whole)
+        assert orders.union(messages.where("queue = 'invoices'")).union(messages).count() == 2 * whole
+        late = "queue = 'orders' and enqueued_at > timestamp'2020-01-01' and offset > 3"
+        kept = messages.where(late).cache()
+        assert (kept.count(), messages.where("queue = 'invoices'").count(), messages.count()) == (2, 1, whole)
+        assert {bytes(row.value) for row in kept.collect()} == {b"order 4", b"order 5"}
+        kept.unpersist()
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
 def test_a_directory_without_segments_is_an_empty_table(spark: SparkSession, tmp_path: Path) -> None:

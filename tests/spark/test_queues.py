@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from pyspark.sql.datasource import EqualTo, GreaterThan, InputPartition, IsNotNull, LessThan
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 import leveret
-from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed, Unreachable
+from leveret.core.errors import InvalidArgument, NotFound, NotSupported, PreconditionFailed, Unreachable
 from leveret.spark import queues
-from leveret.spark.queues import PushdownBrowseReader, ReservationReader
+from leveret.spark.queues import ReservationReader
 from leveret.spark.server import Origin, SparkServer
 from leveret.spark.source import LeveretSource
 from tests.protocols.rest.world import RestWorld
@@ -86,24 +86,39 @@ def test_a_table_of_dead_letters_tells_where_they_died(world: RestWorld) -> None
     assert dict(row["headers"])["a"] == "1"
 
 
-def test_filters_of_a_query_are_asked_of_the_server_and_stay_with_spark(
-    world: RestWorld, clock: leveret.ManualClock
-) -> None:
-    queue = world.broker.queue("orders")
+def test_options_of_a_table_are_asked_of_the_server(world: RestWorld, clock: leveret.ManualClock) -> None:
     clock.advance(MINUTE_S)
-    queue.send(b"late", priority=5)
-    reader = source(world, pushdown="true").reader(None)  # type: ignore[arg-type]
-    assert isinstance(reader, PushdownBrowseReader)
+    world.broker.queue("orders").send(b"late")
     begin = datetime.fromtimestamp(clock.now_ms() / 1000, UTC) - timedelta(seconds=1)
-    filters = [GreaterThan(("enqueued_at",), begin), EqualTo(("priority",), 5), IsNotNull(("value",))]
-    assert list(reader.pushFilters(filters)) == filters
-    assert values(reader, list(reader.partitions())) == "late"
-    list(reader.pushFilters([LessThan(("enqueued_at",), begin)]))
-    assert values(reader, list(reader.partitions())) == ""
-    by_key = source(world, pushdown="true").reader(None)  # type: ignore[arg-type]
-    assert isinstance(by_key, PushdownBrowseReader)
-    list(by_key.pushFilters([EqualTo(("routing_key",), "other"), GreaterThan(("priority",), 0)]))
-    assert values(by_key, list(by_key.partitions())) == ""
+
+    def found(**options: str) -> str:
+        reader = source(world, **options).reader(None)  # type: ignore[arg-type]
+        return values(reader, list(reader.partitions()))
+
+    assert (found(since=begin.isoformat()), found(until=begin.isoformat())) == ("late", "0123456789")
+    assert (found(routingkey="other"), found(routingkey="orders")) == ("", "0123456789late")
+
+
+def test_a_stream_is_no_queue(world: RestWorld) -> None:
+    world.broker.stream("clicks").send(b"1")
+    reader = source(world, queue="clicks").reader(None)  # type: ignore[arg-type]
+    with pytest.raises(NotSupported, match=r"'clicks' is a stream, no queue.*read it as a stream"):
+        rows(reader, list(reader.partitions()))
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("maxrecordpertrigger", "did you mean maxRecordsPerTrigger"),
+        ("startingoffsets", "this is an option of stream"),
+        ("nothing", "it has .*groupsTogether"),
+    ],
+)
+def test_an_option_that_there_is_not_is_refused(world: RestWorld, name: str, hint: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"queue have no option '{name}': {hint}"):
+        source(world, **{name: "1"}).schema()
+    with pytest.warns(UserWarning, match="pushdown does nothing"):
+        source(world, pushdown="true").schema()
 
 
 def test_batches_follow_each_other_and_each_is_read_the_same_again(world: RestWorld, query: Make) -> None:

@@ -6,7 +6,7 @@ from leveret.core.errors import InvalidArgument, PreconditionFailed
 from leveret.spark import archive
 from leveret.spark.archive import News, new_records
 from leveret.spark.spans import OffsetSpan
-from leveret.spark.streams import BlockGroup, Ends, StreamSource
+from leveret.spark.streams import BlockGroup, Ends, StreamSource, Survey
 
 
 class Kept:
@@ -15,8 +15,14 @@ class Kept:
     def __init__(self, *ends: Ends) -> None:
         self._ends = dict(enumerate(ends))
 
-    def ends(self) -> dict[int, Ends]:
-        return self._ends
+    def survey(self) -> Survey:
+        return Survey(7, self._ends)
+
+    def stream(self, name: str) -> "Kept":
+        return self
+
+    def streams(self) -> list[str]:
+        raise NotImplementedError
 
     def at(self, timestamp_ms: int) -> dict[int, int]:
         raise NotImplementedError

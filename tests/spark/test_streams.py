@@ -16,8 +16,9 @@ from leveret.spark import streams
 from leveret.spark.live import ServedStream
 from leveret.spark.server import Origin
 from leveret.spark.source import LeveretSource
-from leveret.spark.stream_files import StoredStream
-from leveret.spark.streams import BlockGroup, OffsetReader
+from leveret.spark.stream_files import StoredStream, StoredStreams
+from leveret.spark.stream_query import OffsetReader
+from leveret.spark.streams import BlockGroup
 from tests.protocols.rest.world import RestWorld
 
 KEY = "33" * 32
@@ -64,6 +65,11 @@ def rows(reader: Any, partitions: list[InputPartition]) -> list[dict[str, Any]]:
 
 def values(found: list[dict[str, Any]]) -> list[int]:
     return [int(row["value"]) for row in found]
+
+
+def offsets(found: dict[str, Any]) -> dict[str, int]:
+    """Offsets without the id of the stream."""
+    return {name: value for name, value in found.items() if name != "id"}
 
 
 def query(options: dict[str, str], **more: str) -> OffsetReader:
@@ -121,6 +127,10 @@ def test_only_wanted_columns_are_made(options: dict[str, str]) -> None:
         ('{"0": 5, "1": 5}', '{"0": 2, "1": 7}', [35, 36]),
         ("2100-01-01T00:00:00", "latest", []),
         ("1999-01-01", '{"0": 1, "1": 0}', [0]),
+        ('{"0": -1, "1": 8}', '{"clicks": {"0": -1}}', [38, 39]),
+        ('{"0": 29}', "latest", [29, *range(30, 40)]),
+        ('{"0": 29, "default": -1}', "latest", [29]),
+        ('{"0": "2100-01-01", "1": -2}', '{"1": 1}', [30]),
     ],
 )
 def test_a_range_is_given_by_offsets_or_times(
@@ -155,12 +165,13 @@ def test_batches_follow_each_other_within_their_limit(options: dict[str, str]) -
         seen += found
         start = end
     assert (sizes, sorted(seen)) == ([15, 15, 10], list(range(40)))
-    assert reader.latestOffset({"0": 0, "1": 0}, ReadAllAvailable()) == {"0": 30, "1": 10}
+    assert offsets(reader.latestOffset({"0": 0, "1": 0}, ReadAllAvailable())) == {"0": 30, "1": 10}
 
 
 def test_a_query_begins_at_the_end_unless_told_otherwise(world: RestWorld, options: dict[str, str]) -> None:
     reader = query(options)
-    assert reader.initialOffset() == reader.reportLatestOffset() == {"0": 30, "1": 10}
+    assert reader.initialOffset() == reader.reportLatestOffset()
+    assert offsets(reader.initialOffset()) == {"0": 30, "1": 10}
     assert isinstance(reader.getDefaultReadLimit(), ReadAllAvailable)
 
 
@@ -173,19 +184,19 @@ def test_available_now_ends_with_what_was_there(world: RestWorld, options: dict[
         world.broker.stream("clicks").send(b"1000")
         start = end
     assert sorted(seen) == list(range(40))
-    assert sum(reader.reportLatestOffset().values()) == 42
+    assert sum(offsets(reader.reportLatestOffset()).values()) == 42
 
 
 def test_a_small_batch_waits_for_more(world: RestWorld, options: dict[str, str]) -> None:
-    begin = {"0": 30, "1": 10}
     reader = query(options, minrecordspertrigger="2", maxtriggerdelay="1h")
     impatient = query(options, minrecordspertrigger="2", maxtriggerdelay="0s")
+    begin = reader.initialOffset()
     assert reader.latestOffset(begin, ReadAllAvailable()) == begin
     world.broker.stream("clicks").send(b"40")
     assert reader.latestOffset(begin, ReadAllAvailable()) == begin
-    assert sum(impatient.latestOffset(begin, ReadAllAvailable()).values()) == 41
+    assert sum(offsets(impatient.latestOffset(begin, ReadAllAvailable())).values()) == 41
     world.broker.stream("clicks").send(b"41")
-    assert sum(reader.latestOffset(begin, ReadAllAvailable()).values()) == 42
+    assert sum(offsets(reader.latestOffset(begin, ReadAllAvailable())).values()) == 42
 
 
 def test_bytes_bound_a_batch(world: RestWorld, options: dict[str, str]) -> None:
@@ -218,10 +229,10 @@ def test_lost_records_end_a_query_unless_that_is_allowed(world: RestWorld, optio
     assert first > 0
     short = {**options, "stream": "short"}
     reader, lenient = query(short), query(short, failondataloss="false")
-    with pytest.raises(NotFound, match=r"partition 0 has offsets .*failOnDataLoss"):
+    with pytest.raises(NotFound, match=r"partition 0 of stream .short. has offsets .*failOnDataLoss"):
         reader.partitions({"0": 0}, {"0": 100})
     assert values(rows(lenient, lenient.partitions({"0": 0}, {"0": 100}))) == list(range(first, 100))
-    gone = streams.SpanPartition(0, 0, 100)
+    gone = streams.SpanPartition("short", 0, 0, 100)
     with pytest.raises(NotFound, match=r"offset 0 is gone.*failOnDataLoss"):
         rows(reader, [gone])
     assert values(rows(lenient, [gone])) == list(range(first, 100))
@@ -237,6 +248,92 @@ def test_a_stream_that_was_made_anew_ends_a_query_unless_that_is_allowed(
     end = lenient.latestOffset(ahead, ReadAllAvailable())
     assert values(rows(lenient, lenient.partitions(ahead, end))) == []
     assert lenient.latestOffset(end, ReadAllAvailable()) == end
+
+
+def test_a_stream_of_other_records_under_the_same_name_is_noticed(world: RestWorld, options: dict[str, str]) -> None:
+    """It has as many records as the checkpoint knows, and more."""
+    reader, lenient = query(options), query(options, failondataloss="false")
+    start = reader.initialOffset()
+    world.broker.stream("clicks").delete()
+    stream = world.broker.stream("clicks", partitions=2)
+    for number in range(100, 200):
+        stream.send(b"%d" % number, key=str(number))
+    with pytest.raises(NotFound, match=r"'clicks' was deleted and made anew.*failOnDataLoss"):
+        reader.latestOffset(start, ReadAllAvailable())
+    with pytest.raises(NotFound, match="made anew after this batch was planned"):
+        reader.partitions({**start, "0": 0}, start)
+    assert lenient.partitions({**start, "0": 0, "1": 0}, start) == []
+    end = lenient.latestOffset(start, ReadAllAvailable())
+    assert sorted(values(rows(lenient, lenient.partitions(start, end)))) == list(range(100, 200))
+    assert lenient.latestOffset(end, ReadAllAvailable()) == end
+
+
+def test_a_time_for_each_partition_is_an_offset(world: RestWorld, options: dict[str, str], clock: Any) -> None:
+    clock.advance(60)
+    now_ms = clock.now_ms()
+    world.broker.stream("clicks").send(b"99", key="late")
+    spots = f'{{"0": {now_ms - 1_000}, "1": {now_ms - 1_000}}}'
+    assert values(table(options, startingoffsetsbytimestamp=spots)) == [99]
+    assert sorted(values(table(options, endingoffsetsbytimestamp=spots))) == list(range(40))
+
+
+@pytest.fixture
+def several(world: RestWorld, options: dict[str, str]) -> dict[str, str]:
+    """The options of both places, for three streams."""
+    for name, number in ("views", 50), ("orders", 60):
+        world.broker.stream(name).send_many([b"%d" % each for each in range(number, number + 5)])
+    del options["stream"]
+    return options
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"streams": "clicks, views"}, [*range(40), *range(50, 55)]),
+        ({"streampattern": "(click|order)s"}, [*range(40), *range(60, 65)]),
+        ({"assign": '{"clicks": [1], "views": [0]}'}, [*range(30, 40), *range(50, 55)]),
+        ({"streams": "clicks,views", "startingoffsets": '{"clicks": {"0": 29, "default": -1}}'}, [29, *range(50, 55)]),
+    ],
+)
+def test_several_streams_are_one_table(several: dict[str, str], more: dict[str, str], expected: list[int]) -> None:
+    found = table(several, **more)
+    assert sorted(values(found)) == expected
+    assert {row["stream"] for row in found if 50 <= int(row["value"]) < 60} <= {"views"}
+
+
+def test_a_query_on_several_streams_goes_on_and_finds_new_ones(world: RestWorld, several: dict[str, str]) -> None:
+    reader = query(several, streampattern="clicks|v.*", startingoffsets="earliest", maxrecordspertrigger="20")
+    start, seen = reader.initialOffset(), []
+    while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) != start:
+        found = rows(reader, reader.partitions(start, end))
+        assert found == rows(reader, reader.partitions(start, end))
+        assert len(found) <= 20
+        seen += values(found)
+        if len(seen) == 20:
+            world.broker.stream("visits").send_many([b"70", b"71"])
+        start = end
+    assert sorted(seen) == [*range(40), *range(50, 55), 70, 71]
+    assert offsets(start["visits"]) == {"0": 2}
+    if "url" in several:  # files go later
+        world.broker.stream("visits").delete()
+        with pytest.raises(NotFound, match=r"stream 'visits' is gone.*failOnDataLoss"):
+            reader.latestOffset(start, ReadAllAvailable())
+    with pytest.raises(InvalidArgument, match="checkpoint is of a query on one stream"):
+        reader.latestOffset({"0": 1}, ReadAllAvailable())
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ({"streampattern": "("}, "give a regular expression"),
+        ({"assign": "[]"}, "give partitions of each stream"),
+        ({"assign": '{"clicks": [9]}'}, "stream 'clicks' has no partition 9"),
+        ({"streams": "clicks,clicks"}, "name each once"),
+    ],
+)
+def test_choices_that_make_no_sense_are_refused(several: dict[str, str], more: dict[str, str], problem: str) -> None:
+    with pytest.raises(InvalidArgument, match=problem):
+        table(several, **more)
 
 
 def test_a_block_that_changed_on_its_way_is_named(world: RestWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,13 +358,13 @@ def test_damage_in_a_segment_names_the_file_and_the_offset(
     with segment.open("r+b") as file:
         file.seek(64 + 80)
         file.write(b"\xff")
-    place = LeveretSource(options).reader(None).source.place  # type: ignore[arg-type, attr-defined]
+    place = query(options).source.broker.stream("clicks")
     if isinstance(place, StoredStream):
         world.stop()
         world.broker.close()  # so that an index speaks of all of it
     match = str(segment) if isinstance(place, StoredStream) else segment.name
     with pytest.raises(DamagedJournal, match=rf"{match} is damaged at offset 64"):
-        rows(query(options), [streams.SpanPartition(0, 0, 30)])
+        rows(query(options), [streams.SpanPartition("clicks", 0, 0, 30)])
 
 
 def test_files_of_a_broker_that_is_gone_are_read_up_to_the_last_whole_block(world: RestWorld, tmp_path: Path) -> None:
@@ -290,8 +387,12 @@ def test_encrypted_files_need_their_key(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        ({"startingoffsets": "{}"}, "give an offset for each of the partitions 0 to 1"),
-        ({"startingoffsets": '{"0": -1, "1": 0}'}, "give earliest, latest"),
+        ({"startingoffsets": '{"2": 0}'}, "stream 'clicks' has no partition 2"),
+        ({"startingoffsets": '{"views": {"0": 0}}'}, "stream 'views' has no partition 0, or is not read"),
+        ({"startingoffsets": '{"0": -3}'}, "-3 of partition 0 of 'clicks': give earliest, latest"),
+        ({"startingoffsets": "latest", "startingoffsetsbytimestamp": "{}"}, "give one of them"),
+        ({"startingoffset": "latest"}, "did you mean startingOffsets"),
+        ({"streams": "a,b"}, "give one of stream, streams"),
         ({"startingoffsets": '{"0": 1'}, "give earliest, latest"),
         ({"startingoffsets": "soon"}, "give a time such as"),
         ({"minpartitions": "none"}, "give a whole number"),
@@ -316,4 +417,4 @@ def test_a_queue_is_no_stream_and_what_is_not_there_is_named(world: RestWorld, t
 
 def test_a_stream_in_a_database_is_read_from_its_server() -> None:
     with pytest.raises(InvalidArgument, match="give its url in place of a path"):
-        StoredStream.of({"path": "postgresql://host/db", "stream": "clicks"})
+        StoredStreams.of({"path": "postgresql://host/db", "stream": "clicks"})

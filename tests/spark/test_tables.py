@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.datasource import EqualTo, GreaterThan, InputPartition, IsNotNull, LessThan
+from pyspark.sql.datasource import InputPartition
 
 import leveret
 from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound, WrongKey
 from leveret.core.names import INTERNAL_VHOST
 from leveret.core.properties import Properties
 from leveret.runtime.bodies import BYTES_TYPE, HEADERS
-from leveret.spark.source import LeveretSource, PushdownReader
+from leveret.spark.source import LeveretSource
 from leveret.storage.disk import Disk
 from leveret.storage.journal.files.meta import read_meta, write_meta
 from tests.spark.history import reader_of, rows_of, small_history
@@ -122,21 +122,6 @@ def test_only_wanted_queues_and_times_are_read(tmp_path: Path) -> None:
     assert rows_of(tmp_path, since="2020-01-01T00:00:00+02:00", table="messages") != []
     assert reader_of(tmp_path, since="2100-01-01").partitions() == []
     assert reader_of(tmp_path, queue="none").partitions() == []
-
-
-def test_filters_of_a_query_narrow_the_scan_and_stay_with_spark(tmp_path: Path) -> None:
-    small_history(tmp_path)
-    reader = reader_of(tmp_path, pushdown="true")
-    assert isinstance(reader, PushdownReader)
-    year = datetime(2020, 1, 1, tzinfo=UTC)
-    filters = [EqualTo(("queue",), "orders"), GreaterThan(("at",), year), LessThan(("at",), year), IsNotNull(("seq",))]
-    assert list(reader.pushFilters(filters)) == filters
-    year_ms = int(year.timestamp() * 1000)
-    assert (reader.scan.queues, reader.scan.since_ms, reader.scan.until_ms) == (
-        frozenset({"orders"}),
-        year_ms,
-        year_ms + 1,
-    )
 
 
 def test_segments_are_cut_into_slices_that_together_hold_every_row(tmp_path: Path) -> None:
@@ -263,13 +248,17 @@ def test_a_slice_that_was_damaged_since_it_was_planned_is_refused(tmp_path: Path
         {"columns": "seq,seq"},
         {"since": "yesterday"},
         {"partitionbytes": "1"},
-        {"pushdown": "perhaps"},
     ],
 )
 def test_options_that_mean_nothing_are_refused(tmp_path: Path, options: dict[str, str]) -> None:
     (name,) = options
     with pytest.raises(InvalidArgument, match=f"(?i){name}="):
         reader_of(tmp_path, **options)
+
+
+def test_an_option_that_is_misspelt_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="history have no option 'quue': did you mean queue"):
+        reader_of(tmp_path, quue="orders")
 
 
 def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:

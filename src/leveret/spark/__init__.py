@@ -40,6 +40,7 @@ spark_api.py        Spark's API for sources, from 4.0 on: names that a version l
 sql.py              tables for SQL: what a query reads and inserts into by name
 store_segments.py   segments in PostgreSQL as files: those that are sealed are fetched
 stream_files.py     a stream in a data directory, as a place that tasks read from; the broker need not run
+stream_query.py     streaming queries on streams: which offsets each batch has, and what the checkpoint keeps
 streams.py          streams for Spark: a range of offsets as a table
 testing.py          for tests of your own jobs: a session, sources in memory, and what a sink would publish
 tables.py           tables by their path, whatever format they are kept in

@@ -76,13 +76,13 @@ def new_records(options: dict[str, str], archived: dict[str, int]) -> News:
     source = live_source(options)
     if not isinstance(source, StreamSource):
         raise InvalidArgument("streams are read from --path or --url: name one of them")
-    start, end, missing = {}, {}, 0
-    for partition, there in sorted(source.place.ends().items()):
+    (stream,), start, end, missing = source.choice.names, {}, {}, 0
+    for partition, there in sorted(source.surveys()[stream].ends.items()):
         name = str(partition)
         wanted = archived.get(name, there.first)
         if wanted > there.end:
             raise PreconditionFailed(
-                f"stream {source.stream!r} is archived up to offset {wanted} and ends at {there.end}: it was made "
+                f"stream {stream!r} is archived up to offset {wanted} and ends at {there.end}: it was made "
                 "anew; give it an archive of its own"
             )
         start[name], end[name] = max(wanted, there.first), there.end

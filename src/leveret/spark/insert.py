@@ -8,6 +8,7 @@ from pyspark.sql.types import StructType
 from leveret.core.errors import InvalidArgument
 from leveret.ingest.row_groups import COLUMNS
 from leveret.spark.columns import chosen
+from leveret.spark.options import NAMES, check_names
 from leveret.spark.records import QUEUE, STREAM
 from leveret.spark.sink import BatchWriter, StagedPart
 from leveret.spark.target import SinkTarget, batch_target
@@ -20,7 +21,10 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
     if kind is None or schema.names != list(chosen(tables[kind], options.get("columns"))):
         return BatchWriter(batch_target(options, schema, overwrite))
     kept = [field for field in schema.fields if field.name in COLUMNS and field.name not in ("queue", "exchange")]
-    target = batch_target({**options, "queue": options[kind]}, StructType(kept), overwrite)
+    check_names(options, kind, "sink")
+    sink = {name.lower() for name in NAMES["sink"]}
+    said = {name: text for name, text in options.items() if name in sink} | {"queue": options[kind]}
+    target = batch_target(said, StructType(kept), overwrite)
     return InsertWriter(target, tuple(field.name for field in kept))
 
 

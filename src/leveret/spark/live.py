@@ -5,14 +5,15 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
 
-from leveret.spark import queues, streams
-from leveret.spark.options import Options, flag, required
-from leveret.spark.queues import BrowseReader, PushdownBrowseReader, QueueSource, ReservationReader
+from leveret.spark import queues
+from leveret.spark.options import Options
+from leveret.spark.queues import BrowseReader, QueueSource, ReservationReader
 from leveret.spark.server import Origin, SparkServer, path_of
 from leveret.spark.spans import OffsetSpan
 from leveret.spark.spark_api import OFFSETS_GIVEN, need_spark
-from leveret.spark.stream_files import StoredStream
-from leveret.spark.streams import BlockGroup, Ends, OffsetReader, RangeReader, StreamSource
+from leveret.spark.stream_files import StoredStreams
+from leveret.spark.stream_query import OffsetReader, StreamAdmission
+from leveret.spark.streams import BlockGroup, Ends, RangeReader, StreamSource, Survey
 
 PIECE_BYTES = 8 << 20
 
@@ -24,38 +25,57 @@ class ServedStream:
     origin: Origin
     stream: str
 
-    @classmethod
-    def of(cls, options: Options) -> "ServedStream":
-        """What options say."""
-        return cls(Origin.of(options), required(options, "stream"))
-
     @property
     def _server(self) -> SparkServer:
         return self.origin.server
 
-    def _rows(self, **query: object) -> list[dict[str, Any]]:
-        """What the server says of each partition."""
-        found: list[dict[str, Any]] = self._server.ask("GET", self._path("offsets"), **query).json()["partitions"]
+    def _asked(self, **query: object) -> dict[str, Any]:
+        """What the server says of the stream."""
+        found: dict[str, Any] = self._server.ask("GET", self._path("offsets"), **query).json()
         return found
 
     def _path(self, what: str) -> str:
         return path_of("queues", self.stream, what)
 
-    def ends(self) -> dict[int, Ends]:
-        return {row["partition"]: Ends(row["first"], row["end"]) for row in self._rows()}
+    def survey(self) -> Survey:
+        found = self._asked()
+        ends = {row["partition"]: Ends(row["first"], row["end"]) for row in found["partitions"]}
+        return Survey(found.get("id", 0), ends)
 
     def at(self, timestamp_ms: int) -> dict[int, int]:
-        return {row["partition"]: row["at"] for row in self._rows(timestamp_ms=max(0, timestamp_ms))}
+        return {row["partition"]: row["at"] for row in self._asked(timestamp_ms=max(0, timestamp_ms))["partitions"]}
 
     def reach(self, spans: list[OffsetSpan], size: int) -> dict[int, int]:
-        after = ",".join(f"{span.partition}:{span.first}" for span in spans)
-        return {row["partition"]: row["reach"] for row in self._rows(after=after, bytes=size) if "reach" in row}
+        after = ",".join(f"{span.partition.number}:{span.first}" for span in spans)
+        rows = self._asked(after=after, bytes=size)["partitions"]
+        return {row["partition"]: row["reach"] for row in rows if "reach" in row}
 
     def piece(self, span: OffsetSpan) -> BlockGroup:
-        query = {"partition": span.partition, "offset": span.first, "end": span.end, "bytes": PIECE_BYTES}
+        query = {"partition": span.partition.number, "offset": span.first, "end": span.end, "bytes": PIECE_BYTES}
         path = self._path("blocks")
-        source = f"what {self._server.address!r}{path} sent of partition {span.partition} from offset {span.first} on"
+        source = (
+            f"what {self._server.address!r}{path} sent of partition {span.partition.number} from offset {span.first} on"
+        )
         return BlockGroup(self._server.ask("GET", path, **query).body, source)
+
+
+@dataclass(frozen=True)
+class Server:
+    """The streams of a server; fit to be sent to another process."""
+
+    origin: Origin
+
+    def stream(self, name: str) -> ServedStream:
+        return ServedStream(self.origin, name)
+
+    def streams(self) -> list[str]:
+        found: list[str] = []
+        after: str | None = ""
+        while after is not None:
+            page = self.origin.server.ask("GET", "/streams", after=after).json()
+            found += [row["name"] for row in page["streams"]]
+            after = page["next"]
+        return found
 
 
 Live = StreamSource | QueueSource
@@ -63,9 +83,9 @@ Live = StreamSource | QueueSource
 
 def live_source(options: Options) -> Live | None:
     """The stream, or the queue of a server, that options name; None when they mean the journal."""
-    if "stream" in options:
-        place = ServedStream.of(options) if "url" in options else StoredStream.of(options)
-        return StreamSource.of(place, options)
+    if options.keys() & {"stream", "streams", "streampattern", "assign"}:
+        broker = Server(Origin.of(options)) if "url" in options else StoredStreams.of(options)
+        return StreamSource.of(broker, options)
     if "url" in options:
         return QueueSource.of(options)
     return None
@@ -75,12 +95,12 @@ def live_reader(source: Live, options: Options) -> DataSourceReader:
     """A table."""
     if isinstance(source, StreamSource):
         return RangeReader(source, options)
-    return (PushdownBrowseReader if flag(options, "pushdown", False) else BrowseReader)(source)
+    return BrowseReader(source, options)
 
 
 def live_stream_reader(source: Live, options: Options) -> DataSourceStreamReader:
     """A streaming query."""
     if isinstance(source, StreamSource):
-        return OffsetReader(source, streams.StreamAdmission.of(options))
+        return OffsetReader(source, StreamAdmission.of(options))
     need_spark(OFFSETS_GIVEN, "a streaming query of a queue")
     return ReservationReader(source, queues.QueueAdmission.of(options))

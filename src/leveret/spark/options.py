@@ -1,14 +1,61 @@
 """Options of a source as Spark gives them: texts under lower-case names."""
 
 import json
-from collections.abc import Mapping
+import warnings
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import Any
 
 from leveret.core.errors import InvalidArgument
 
 Options = Mapping[str, str]
 WHOLE_MAX = (1 << 63) - 1
+_SERVER = ("url", "token", "caFile", "certFile", "keyFile", "vhost")
+_LIVE = (*_SERVER, "retryTimeout", "requestTimeout", "columns")
+_BATCHES = (
+    "maxRecordsPerTrigger", "maxBytesPerTrigger", "minRecordsPerTrigger", "maxTriggerDelay", "minPartitions",
+    "maxRecordsPerPartition", "failOnDataLoss",
+)  # fmt: skip
+_KEYS = ("encryption_key_file", "encryption_key_env")
+_HISTORY = ("path", "archive", "table", "columns", "queue", "since", "until", "partitionBytes", *_KEYS)
+NAMES: dict[str, tuple[str, ...]] = {
+    "history": _HISTORY,
+    "stream": (
+        *_LIVE, *_BATCHES, *_KEYS, "path", "stream", "streams", "streamPattern", "assign", "startingOffsets",
+        "endingOffsets", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp",
+    ),
+    "queue": (*_LIVE, *_BATCHES, "queue", "group", "lease", "groupsTogether", "since", "until", "routingKey"),
+    "sink": (
+        *_SERVER, "sinkId", "unroutable", "commitTimeout", "queue", "exchange", "routingKey", "contentType",
+        "contentEncoding", "priority", "delayMs", "ttlMs", "messageGroupId", "correlationId", "replyTo", "type",
+        "appId", "checkpointLocation", "queryName",
+    ),
+}  # fmt: skip
+"""Every option of each kind of source, and of sinks."""
+_TABLE = frozenset(("owner", "provider", "location", "comment", "external", "is_managed_location", "collation"))
+"""Properties of tables that Spark hands to their source as options."""
+_WITHDRAWN = "pushdown"
+_SUGGESTED_FROM = 0.7
+
+
+def check_names(options: Options, *kinds: str) -> None:
+    """Refuse options that none of these kinds has; Spark gives them in lower case."""
+    known = {name.lower(): name for kind in kinds for name in NAMES[kind]}
+    for name in options:
+        if name == _WITHDRAWN:
+            warnings.warn(
+                "the option pushdown does nothing any more, because Spark uses what it pushed down for a query again "
+                "for other queries of the same DataFrame: name what is wanted by queue, since and until",
+                stacklevel=2,
+            )
+        elif name not in known and name not in _TABLE and "." not in name:
+            close = get_close_matches(name, known, 1, _SUGGESTED_FROM)
+            others = [kind for kind, names in NAMES.items() if name in map(str.lower, names)]
+            hint = f"did you mean {known[close[0]]}?" if close else f"it has {', '.join(sorted(known.values()))}"
+            if others:
+                hint = f"this is an option of {' and '.join(others)}"
+            raise InvalidArgument(f"{' and '.join(kinds)} have no option {name!r}: {hint}")
 
 
 def required(options: Options, name: str) -> str:
@@ -59,19 +106,17 @@ def moment_ms(name: str, text: str) -> int:
     return int(aware.timestamp() * 1000)
 
 
-def partition_offsets(name: str, text: str) -> dict[int, int]:
-    """Offsets as JSON: a number for each partition."""
+def by_partition(name: str, text: str, streams: Collection[str]) -> dict[str, dict[str, Any]]:
+    """What JSON says of the partitions of each stream; of one stream its name may be left out."""
     try:
         found: Any = json.loads(text)
-        return {int(partition): _offset(offset) for partition, offset in found.items()}
+        if len(streams) == 1 and not any(isinstance(value, dict) for value in found.values()):
+            found = {next(iter(streams)): found}
+        if all(isinstance(value, dict) for value in found.values()):
+            return {stream: dict(value) for stream, value in found.items()}
     except (ValueError, AttributeError):
-        raise InvalidArgument(
-            f'{name}={text!r}: give earliest, latest, a time such as 2026-01-31T12:00:00, or {{"0": 42, ...}}'
-        ) from None
-
-
-def _offset(value: Any) -> int:
-    """An offset in JSON."""
-    if type(value) is not int or not 0 <= value <= WHOLE_MAX:
-        raise ValueError(value)
-    return value
+        found = None
+    raise InvalidArgument(
+        f'{name}={text!r}: give earliest, latest, a time such as 2026-01-31T12:00:00, or {{"0": 42, ...}}; for several '
+        'streams {"clicks": {"0": 42, "1": -1, "default": -2}, ...}'
+    )

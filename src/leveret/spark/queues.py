@@ -8,8 +8,8 @@ one: then a thread of the driver's process renews it.
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -19,22 +19,12 @@ from leveret.core.errors import LeveretError, NotFound, PreconditionFailed
 from leveret.core.page import PageColumns, read_page
 from leveret.core.reservations import LEASE_MS_MIN, MESSAGES_MAX, SHARES_MAX
 from leveret.spark.columns import Table, chosen
-from leveret.spark.options import Options, flag, required, seconds, whole
+from leveret.spark.options import Options, check_names, flag, moment_ms, required, seconds, whole
 from leveret.spark.records import QUEUE, VHOST, queue_batch
 from leveret.spark.segments import QueueName
 from leveret.spark.server import Origin, SparkServer, path_of
-from leveret.spark.spans import OffsetSpan, split
-from leveret.spark.spark_api import (
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    LessThan,
-    LessThanOrEqual,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from leveret.spark.spans import OffsetSpan, PartitionKey, split
+from leveret.spark.spark_api import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 GROUP = "spark"
 BATCH_ROWS = 100_000
@@ -55,6 +45,7 @@ class QueueSource:
     @classmethod
     def of(cls, options: Options) -> "QueueSource":
         """What options say."""
+        check_names(options, "queue")
         source = cls(Origin.of(options), required(options, "queue"), options.get("columns"))
         chosen(QUEUE, source.columns)
         return source
@@ -91,23 +82,13 @@ class QueueSource:
 # As a table
 
 
-@dataclass(frozen=True)
-class Conditions:
-    """What filters of a query ask the server for."""
-
-    since: float | None = None
-    until: float | None = None
-    routing_key: str | None = None
-    priority_min: int | None = None
-    priority_max: int | None = None
-
-
 class BrowseReader(DataSourceReader):
     """What is ready in a queue, in the order of delivery; nothing is taken."""
 
-    def __init__(self, source: QueueSource) -> None:
+    def __init__(self, source: QueueSource, options: Options) -> None:
         self.source = source
-        self.conditions = Conditions()
+        times = {name: moment_ms(name, options[name]) / 1000 for name in ("since", "until") if name in options}
+        self.conditions = {**times, "routing_key": options.get("routingkey")}
 
     def partitions(self) -> list[InputPartition]:
         """One: the order of a queue is one order."""
@@ -115,38 +96,7 @@ class BrowseReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """All pages."""
-        return self.source.pages(self.source.path("pages"), "", "after", **vars(self.conditions))
-
-
-class PushdownBrowseReader(BrowseReader):
-    """Lets the server leave out what the filters of a query do not want. Spark applies them again."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Use what the server knows."""
-        for each in filters:
-            self.conditions = _narrowed(self.conditions, each)
-            yield each
-
-
-def _narrowed(conditions: Conditions, each: Filter) -> Conditions:
-    """The conditions with one filter more; one that is not understood changes nothing."""
-    value: Any = getattr(each, "value", None)
-    attribute = getattr(each, "attribute", None)
-    if isinstance(each, EqualTo) and attribute == ("routing_key",):
-        return replace(conditions, routing_key=value)
-    if isinstance(each, EqualTo) and attribute == ("priority",):
-        return replace(conditions, priority_min=value, priority_max=value)
-    if isinstance(each, (GreaterThan, GreaterThanOrEqual)):
-        if attribute == ("priority",):
-            return replace(conditions, priority_min=max(value, conditions.priority_min or 0))
-        if attribute == ("enqueued_at",):
-            return replace(conditions, since=max(value.timestamp(), conditions.since or 0))
-    if isinstance(each, (LessThan, LessThanOrEqual)):
-        if attribute == ("priority",):
-            return replace(conditions, priority_max=value)
-        if attribute == ("enqueued_at",):
-            return replace(conditions, until=value.timestamp() + 0.001)
-    return conditions
+        return self.source.pages(self.source.path("pages"), "", "after", **self.conditions)
 
 
 # As a stream
@@ -296,7 +246,9 @@ class ReservationReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         self._keep()
         spans = split(
-            [OffsetSpan(0, 0, told["messages"])], self.admission.partitions_min, self.admission.partition_records_max
+            [OffsetSpan(PartitionKey(self.source.queue, 0), 0, told["messages"])],
+            self.admission.partitions_min,
+            self.admission.partition_records_max,
         )
         if self.admission.groups_together:
             shares = min(len(spans), SHARES_MAX)

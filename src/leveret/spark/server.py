@@ -39,12 +39,22 @@ class Origin:
     ca_file: str | None = None
     retry_s: float = RETRY_S
     vhost: str | None = None
+    certificate: tuple[str | None, str | None] = (None, None)
+    """The files of a client's certificate and its key."""
+    request_s: float = REQUEST_S
 
     @classmethod
     def of(cls, options: Options) -> "Origin":
         """What options say."""
-        retry_s = seconds(options, "retryTimeout", RETRY_S)
-        return cls(required(options, "url"), options.get("token"), options.get("cafile"), retry_s, options.get("vhost"))
+        return cls(
+            required(options, "url"),
+            options.get("token"),
+            options.get("cafile"),
+            seconds(options, "retryTimeout", RETRY_S),
+            options.get("vhost"),
+            (options.get("certfile"), options.get("keyfile")),
+            seconds(options, "requestTimeout", REQUEST_S),
+        )
 
     @property
     def server(self) -> "SparkServer":
@@ -52,18 +62,29 @@ class Origin:
         return _server(self)
 
 
+def tls_of(ca_file: str | None, certificate: tuple[str | None, str | None]) -> ssl.SSLContext | None:
+    """What TLS needs beyond the defaults: certificates to check the server against, and one that the client shows."""
+    cert_file, key_file = certificate
+    if ca_file is None and cert_file is None:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=ca_file)
+        if cert_file is not None:
+            context.load_cert_chain(cert_file, key_file)
+    except OSError as error:
+        told = f"caFile={ca_file!r}, certFile={cert_file!r}, keyFile={key_file!r}"
+        raise InvalidArgument(f"{told}: {error}; name a file of certificates") from None
+    return context
+
+
 class SparkServer:
     """One server, or the nodes of a cluster: whichever answers."""
 
     def __init__(self, origin: Origin) -> None:
-        try:
-            tls = None if origin.ca_file is None else ssl.create_default_context(cafile=origin.ca_file)
-        except OSError as error:
-            raise InvalidArgument(f"caFile={origin.ca_file!r}: {error}; name a file of certificates") from None
-        self._servers = servers_of(origin.url, origin.token, tls, origin.vhost)
+        self._servers = servers_of(origin.url, origin.token, tls_of(origin.ca_file, origin.certificate), origin.vhost)
         self._network = ThreadNetwork()
         self._pool = Pool(self._servers, self._network)
-        self._request_s = max(REQUEST_S / len(self._servers), REQUEST_S_MIN)
+        self._request_s = max(origin.request_s / len(self._servers), min(origin.request_s, REQUEST_S_MIN))
         self._retry_s = origin.retry_s
 
     @property

@@ -15,7 +15,6 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.python.filterPushdown.enabled": "true",
     # What every reader of Parquet takes for a time in UTC.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Percentiles of more than 128 groups would otherwise be made by sorting every row.

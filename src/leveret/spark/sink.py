@@ -10,7 +10,6 @@ the sink and its number.
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,12 +24,13 @@ from leveret.client.sinks import abort_parts, commit_batch, put_piece
 from leveret.clock import ticks_us
 from leveret.core.errors import LeveretError, Unreachable
 from leveret.spark.row_groups import row_groups
+from leveret.spark.server import tls_of
 from leveret.spark.spark_api import DataSourceStreamArrowWriter
 from leveret.spark.target import SinkTarget
 
 RETRIES = 10  # about 20 seconds: a server that restarts is waited for
 CLIENTS_MAX = 8  # a worker of Spark lives long, and tokens change
-CLIENTS: dict[tuple[str | None, ...], RemoteBroker] = {}
+CLIENTS: dict[tuple[object, ...], RemoteBroker] = {}
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,8 @@ class Stage:
 
     @property
     def _server(self) -> RemoteBroker:
-        return _connected(self.target.url, self.target.token, self.target.ca_file, self.target.vhost)
+        target = self.target
+        return _connected(target.url, target.token, target.ca_file, target.certificate, target.vhost)
 
 
 class BatchWriter(Stage, DataSourceArrowWriter):
@@ -117,12 +118,17 @@ def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[StagedPart]:
     return [each for each in messages if isinstance(each, StagedPart)]
 
 
-def _connected(url: str, token: str | None, ca_file: str | None, vhost: str | None) -> RemoteBroker:
+def _connected(
+    url: str,
+    token: str | None,
+    ca_file: str | None,
+    certificate: tuple[str | None, str | None],
+    vhost: str | None,
+) -> RemoteBroker:
     """One client for all tasks of a process: connections stay open from batch to batch."""
-    key = (url, token, ca_file, vhost)
+    key = (url, token, ca_file, certificate, vhost)
     if key not in CLIENTS:
         if len(CLIENTS) >= CLIENTS_MAX:
             CLIENTS.pop(next(iter(CLIENTS))).close()
-        tls = ssl.create_default_context(cafile=ca_file) if ca_file is not None else None
-        CLIENTS[key] = connect(url, token=token, tls=tls, retries=RETRIES, vhost=vhost)
+        CLIENTS[key] = connect(url, token=token, tls=tls_of(ca_file, certificate), retries=RETRIES, vhost=vhost)
     return CLIENTS[key]

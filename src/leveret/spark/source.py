@@ -8,16 +8,13 @@ table                 `events` (default) or `messages`; of an archive of tables 
 columns               the columns to read, separated by commas: Spark does not say which ones a query needs
 queue                 only these queues, separated by commas
 since, until          only what happened at or after, and before, these times (ISO 8601; UTC unless it says so)
-pushdown              `true`: filters of the query on queue and time also narrow what is read; Spark refuses that
-                      unless spark.sql.python.filterPushdown.enabled is set, as session.py does
 partitionBytes        bytes of a segment that one task reads
 encryption_key_file,  where the keys of encrypted segments are, on every machine that reads
 encryption_key_env
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -25,15 +22,15 @@ from pyspark.sql.types import StructType
 
 from leveret.core.errors import InvalidArgument
 from leveret.spark.archive_state import is_archive, refuse_former
-from leveret.spark.columns import TIME_COLUMNS, chosen, spark_schema
+from leveret.spark.columns import chosen, spark_schema
 from leveret.spark.directories import archive_place, is_stored
 from leveret.spark.insert import batch_writer
 from leveret.spark.live import live_reader, live_source, live_stream_reader
+from leveret.spark.options import check_names, moment_ms, whole
 from leveret.spark.parquet import FilesPartition, ParquetReader
 from leveret.spark.scan import ARCHIVED_TABLES, FOREVER_MS, TABLES, JournalScan
 from leveret.spark.segments import Slice, check_directories
 from leveret.spark.sink import BatchWriter, StreamWriter
-from leveret.spark.spark_api import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
 from leveret.spark.target import stream_target
 from leveret.storage.encryption import load_keys
 
@@ -112,12 +109,10 @@ class LeveretSource(DataSource):
         live = live_source(self.options)
         if live is not None:
             return live_reader(live, self.options)
-        scan, pushdown = self.scan(), self._flag("pushdown")
+        scan = self.scan()
         if is_archive(scan.directories[0]):
-            return PushdownParquetReader(scan) if pushdown else ParquetReader(scan)
-        if is_archive(scan.directories[-1]):
-            return PushdownWholeReader(scan) if pushdown else WholeReader(scan)
-        return PushdownReader(scan) if pushdown else SegmentsReader(scan)
+            return ParquetReader(scan)
+        return WholeReader(scan) if is_archive(scan.directories[-1]) else SegmentsReader(scan)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """What goes on from offset to offset."""
@@ -136,6 +131,7 @@ class LeveretSource(DataSource):
 
     def scan(self) -> JournalScan:
         """The options, checked."""
+        check_names(self.options, "history")
         path = self.options.get("path")
         if path is None:
             raise InvalidArgument("no directory was given: name the data directory or archive in load(...)")
@@ -156,76 +152,8 @@ class LeveretSource(DataSource):
             table=table,
             columns=self.options.get("columns"),
             queues=None if queues is None else frozenset(name.strip() for name in queues.split(",")),
-            since_ms=_moment("since", self.options.get("since"), 0),
-            until_ms=_moment("until", self.options.get("until"), FOREVER_MS),
-            slice_bytes=_bytes("partitionBytes", self.options.get("partitionbytes")),
+            since_ms=moment_ms("since", self.options["since"]) if "since" in self.options else 0,
+            until_ms=moment_ms("until", self.options["until"]) if "until" in self.options else FOREVER_MS,
+            slice_bytes=whole(self.options, "partitionBytes", PARTITION_BYTES, PARTITION_BYTES_MIN) or PARTITION_BYTES,
             keys=keys,
         )
-
-    def _flag(self, name: str) -> bool:
-        """An option that is true or false."""
-        value = self.options.get(name, "false").lower()
-        if value not in ("true", "false"):
-            raise InvalidArgument(f"{name}={value!r}: give true or false")
-        return value == "true"
-
-
-class Pushdown:
-    """Narrows the scan by the filters of the query. Spark applies all of them again, so that this may be coarse."""
-
-    scan: JournalScan
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Use what is known about queue and time."""
-        for each in filters:
-            self.scan = self._narrowed(each)
-            yield each
-
-    def _narrowed(self, each: Filter) -> JournalScan:
-        """The scan with one filter more."""
-        if isinstance(each, (EqualTo, In)) and each.attribute == ("queue",):
-            wanted = frozenset(each.value if isinstance(each, In) else (each.value,))
-            return replace(self.scan, queues=wanted if self.scan.queues is None else self.scan.queues & wanted)
-        if getattr(each, "attribute", None) == (TIME_COLUMNS[self.scan.table],):
-            if isinstance(each, (GreaterThan, GreaterThanOrEqual)):
-                return replace(self.scan, since_ms=max(self.scan.since_ms, _ms(each.value)))
-            if isinstance(each, (LessThan, LessThanOrEqual)):
-                return replace(self.scan, until_ms=min(self.scan.until_ms, _ms(each.value) + 1))
-        return self.scan
-
-
-class PushdownReader(Pushdown, SegmentsReader):
-    """Reads segments that filters of the query narrow."""
-
-
-class PushdownParquetReader(Pushdown, ParquetReader):
-    """Reads files of an archive that filters of the query narrow."""
-
-
-class PushdownWholeReader(Pushdown, WholeReader):
-    """Reads both, narrowed by filters of the query."""
-
-
-def _moment(name: str, text: str | None, default_ms: int) -> int:
-    """A time in an option."""
-    if text is None:
-        return default_ms
-    try:
-        return _ms(datetime.fromisoformat(text))
-    except ValueError:
-        raise InvalidArgument(f"{name}={text!r}: give a time such as 2026-01-31T12:00:00") from None
-
-
-def _ms(moment: datetime) -> int:
-    """Whole milliseconds since 1970."""
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return int(aware.timestamp() * 1000)
-
-
-def _bytes(name: str, text: str | None) -> int:
-    """A number of bytes in an option."""
-    if text is None:
-        return PARTITION_BYTES
-    if not text.isdigit() or int(text) < PARTITION_BYTES_MIN:
-        raise InvalidArgument(f"{name}={text!r}: give a number of bytes, at least {PARTITION_BYTES_MIN}")
-    return int(text)

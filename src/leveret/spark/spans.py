@@ -5,10 +5,17 @@ from itertools import pairwise
 from typing import NamedTuple
 
 
+class PartitionKey(NamedTuple):
+    """A partition of a stream."""
+
+    stream: str
+    number: int
+
+
 class OffsetSpan(NamedTuple):
     """The offsets of one partition from `first` to before `end`."""
 
-    partition: int
+    partition: PartitionKey
     first: int
     end: int
 
@@ -33,7 +40,7 @@ def split(spans: Iterable[OffsetSpan], tasks_min: int | None, rows_max: int | No
     return found
 
 
-def shared(available: Mapping[int, int], total_max: int) -> dict[int, int]:
+def shared(available: Mapping[PartitionKey, int], total_max: int) -> dict[PartitionKey, int]:
     """A share of each partition, in proportion to what it has, so that together they are not more than a limit.
 
     Each that has something gets one at least, or none of a small stream would ever move; the largest pay for it.

@@ -1,6 +1,6 @@
 """Spark's API for sources, from 4.0 on: names that a version lacks have a stand-in, which nothing is an instance of.
 
-4.1     filters of a query; a class for sinks of streaming queries that get batches of Arrow, which 4.0 does not need
+4.1     a class for sinks of streaming queries that get batches of Arrow, which 4.0 does not need
 4.2     the offset at which a batch begins, and how much it may take: before, a batch takes all that is there
 """
 
@@ -14,26 +14,13 @@ VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 OFFSETS_GIVEN = (4, 2)
 
 if TYPE_CHECKING or VERSION >= (4, 1):
-    from pyspark.sql.datasource import (
-        DataSourceStreamArrowWriter,
-        EqualTo,
-        Filter,
-        GreaterThan,
-        GreaterThanOrEqual,
-        In,
-        LessThan,
-        LessThanOrEqual,
-    )
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
 else:
     from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 
     class DataSourceStreamArrowWriter(DataSourceArrowWriter, DataSourceStreamWriter):
         """Spark 4.0 hands batches of Arrow to all that is a DataSourceArrowWriter."""
 
-    class Filter:
-        """Any of those below."""
-
-    EqualTo = In = GreaterThan = GreaterThanOrEqual = LessThan = LessThanOrEqual = Filter
 
 if TYPE_CHECKING or VERSION >= OFFSETS_GIVEN:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -58,13 +45,6 @@ __all__ = [
     "OFFSETS_GIVEN",
     "VERSION",
     "DataSourceStreamArrowWriter",
-    "EqualTo",
-    "Filter",
-    "GreaterThan",
-    "GreaterThanOrEqual",
-    "In",
-    "LessThan",
-    "LessThanOrEqual",
     "ReadAllAvailable",
     "ReadLimit",
     "ReadMaxRows",

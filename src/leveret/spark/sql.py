@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from leveret.core.errors import InvalidArgument
 from leveret.spark.archive_state import is_archive
 from leveret.spark.directories import archive_place
+from leveret.spark.options import NAMES, check_names
 from leveret.spark.scan import ARCHIVED_TABLES, TABLES
 from leveret.spark.source import LeveretSource
 
@@ -67,10 +68,13 @@ def attach(
             tables[table] = {kind: name}
     if not tables:
         raise InvalidArgument("nothing to attach: give a path, or a url and names of queues or streams")
+    check_names({name.lower(): text for name, text in options.items()}, "history", "stream", "queue", "sink")
     spark.sql(f"create database if not exists `{database}`")
     for table, own in tables.items():
-        skipped = ("url", "token") if "table" in own else ("path", "archive")
-        said = {name.lower(): text for name, text in options.items() if name not in skipped} | own
+        kind = "history" if "table" in own else next(iter(own))
+        skipped = ("path", "archive") if kind != "history" else ()
+        known = {name.lower() for name in NAMES[kind] if name not in skipped}
+        said = {name.lower(): text for name, text in options.items() if name.lower() in known} | own
         format_ = f"{database}_{table}"
         spark.dataSource.register(type("Attached", (AttachedSource,), {"attached": said, "format": format_}))
         spark.sql(f"drop table if exists `{database}`.`{table}`")

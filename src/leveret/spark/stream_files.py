@@ -1,16 +1,16 @@
 """A stream in a data directory, as a place that tasks read from; the broker need not run."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound
 from leveret.spark.directories import directory
 from leveret.spark.options import Options, required
 from leveret.spark.records import VHOST
-from leveret.spark.segments import EntityNames, QueueName, segment_files, slices
+from leveret.spark.segments import EntityNames, segment_files, slices
 from leveret.spark.spans import OffsetSpan
-from leveret.spark.streams import BlockGroup, Ends
+from leveret.spark.streams import BlockGroup, Ends, Survey
 from leveret.storage.disk import Disk
 from leveret.storage.encryption import load_keys
 from leveret.storage.store_url import is_url
@@ -31,30 +31,19 @@ class StoredStream:
     directory: str
     keys: KeyPlaces
 
-    @classmethod
-    def of(cls, options: Options) -> "StoredStream":
-        """What options say."""
-        keys = options.get("encryption_key_file"), options.get("encryption_key_env")
-        name = QueueName(options.get("vhost", VHOST), required(options, "stream"))
-        path = required(options, "path")
-        if is_url(path):
-            raise InvalidArgument(
-                "streams in PostgreSQL are read through their server: give its url in place of a path"
-            )
-        return cls(directory_of(directory("path", path), name, keys), keys)
-
-    def ends(self) -> dict[int, Ends]:
-        return {number: Ends(log.first_offset, log.committed) for number, log in self._logs().items()}
+    def survey(self) -> Survey:
+        ends = {number: Ends(log.first_offset, log.committed) for number, log in self._logs().items()}
+        return Survey(int(os.path.basename(self.directory)), ends)
 
     def at(self, timestamp_ms: int) -> dict[int, int]:
         return {number: offset_at(log, timestamp_ms) for number, log in self._logs().items()}
 
     def reach(self, spans: list[OffsetSpan], size: int) -> dict[int, int]:
         logs = self._logs()
-        return {span.partition: reach(logs[span.partition], span.first, size) for span in spans}
+        return {number: reach(logs[number], first, size) for (_, number), first, _ in spans}
 
     def piece(self, span: OffsetSpan) -> BlockGroup:
-        directory = os.path.join(self.directory, str(span.partition))
+        directory = os.path.join(self.directory, str(span.partition.number))
         log = _known_log(directory, self.keys)
         if log.committed < span.end:
             _known_log.cache_clear()
@@ -79,20 +68,53 @@ def _log(directory: str, keys: KeyPlaces) -> LogFiles:
 _known_log = lru_cache(LOGS_MAX)(_log)
 
 
-def directory_of(path: str, stream: QueueName, keys: KeyPlaces) -> str:
-    """Where a stream lies; its journal knows the number under which."""
-    files = segment_files(path)
-    names = EntityNames()
-    for _, survey in slices(files, load_keys(*keys), SURVEY_BYTES, files[-1] if files else None):
-        names.learn(survey.definitions)
-    found = [
-        directory
-        for number, queue in sorted(names.queues.items())
-        if queue == stream and os.path.isdir(directory := os.path.join(path, DIRECTORY, str(number)))
-    ]
-    if not found:
-        raise NotFound(
-            f"{path} has no stream '{stream.name}' in vhost '{stream.vhost}': look at its name, and whether this is "
-            "the data directory"
-        )
-    return found[-1]
+@dataclass(frozen=True)
+class StoredStreams:
+    """The streams of a virtual host in a data directory; fit to be sent to another process."""
+
+    path: str
+    vhost: str
+    keys: KeyPlaces
+    known: dict[str, str] = field(default_factory=dict, compare=False)
+    """The directories of streams: tasks need not look for them."""
+    looked: list[str] = field(default_factory=list, compare=False)
+    """The directories that there were then; one more may be of a stream that was made anew."""
+
+    @classmethod
+    def of(cls, options: Options) -> "StoredStreams":
+        """What options say."""
+        keys = options.get("encryption_key_file"), options.get("encryption_key_env")
+        path = required(options, "path")
+        if is_url(path):
+            raise InvalidArgument(
+                "streams in PostgreSQL are read through their server: give its url in place of a path"
+            )
+        return cls(directory("path", path), options.get("vhost", VHOST), keys)
+
+    def stream(self, name: str) -> StoredStream:
+        if set(self._directories()) - {*self.looked} or name not in self.known:
+            self.streams()
+        if name not in self.known:
+            raise NotFound(
+                f"{self.path} has no stream '{name}' in vhost '{self.vhost}': look at its name, and whether this is "
+                "the data directory"
+            )
+        return StoredStream(self.known[name], self.keys)
+
+    def _directories(self) -> list[str]:
+        place = os.path.join(self.path, DIRECTORY)
+        return os.listdir(place) if os.path.isdir(place) else []
+
+    def streams(self) -> list[str]:
+        """The journal knows the numbers under which they lie; of some with one name, the one that is there."""
+        files = segment_files(self.path)
+        names = EntityNames()
+        for _, survey in slices(files, load_keys(*self.keys), SURVEY_BYTES, files[-1] if files else None):
+            names.learn(survey.definitions)
+        self.looked[:] = self._directories()
+        self.known.clear()
+        for number, (vhost, name) in sorted(names.queues.items()):
+            place = os.path.join(self.path, DIRECTORY, str(number))
+            if vhost == self.vhost and os.path.isdir(place):
+                self.known[name] = place
+        return list(self.known)

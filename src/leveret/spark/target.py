@@ -4,6 +4,7 @@ url                   the server, http://HOST:PORT or https://HOST:PORT; a user 
                       nodes of a cluster, separated by commas
 token                 an API key or web token; default: the user in the URL
 caFile                certificates that the server is checked against, on every machine that runs tasks
+certFile, keyFile     the certificate that the client shows, and its key, there, too
 vhost                 the virtual host, / unless told otherwise
 sinkId                what batches of this query are known by; default: made of the checkpoint, or new for each write
 unroutable            `refuse` (default): nothing of a batch is published if a row would reach no queue; `drop`
@@ -39,9 +40,8 @@ from pyspark.sql.types import (
 from leveret.client.servers import servers_of
 from leveret.core.errors import InvalidArgument
 from leveret.ingest.row_groups import COLUMNS
+from leveret.spark.options import check_names
 
-OPTIONS = ("url", "token", "cafile", "vhost", "sinkid", "unroutable", "committimeout")
-"""As Spark gives them: in lower case."""
 OF_ALL_ROWS = (
     "queue",
     "exchange",
@@ -74,6 +74,7 @@ class SinkTarget:
     url: str
     token: str | None
     ca_file: str | None
+    certificate: tuple[str | None, str | None]
     vhost: str | None
     sink: str
     origin: str
@@ -118,6 +119,7 @@ def _checkpoint(place: str) -> str:
 
 
 def _target(options: Mapping[str, str], schema: StructType, sink: str, origin: str, once: bool) -> SinkTarget:
+    check_names(options, "sink")
     url, token = options.get("url"), options.get("token")
     if url is None:
         raise InvalidArgument("no server was given: name it by the option url, such as http://127.0.0.1:15672")
@@ -130,7 +132,7 @@ def _target(options: Mapping[str, str], schema: StructType, sink: str, origin: s
     if isinstance(schema["value"].dataType, StringType) and "content_type" not in schema.names:
         constants.setdefault("content_type", TEXT_TYPE)
     commit_s = _number("commitTimeout", options.get("committimeout"), COMMIT_S)
-    place = options.get("cafile"), options.get("vhost")
+    place = options.get("cafile"), (options.get("certfile"), options.get("keyfile")), options.get("vhost")
     whole = _whole_destination(schema, constants)
     return SinkTarget(url, token, *place, sink, origin, once, unroutable, commit_s, constants, whole)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from leveret.clock import give_turn
 from leveret.core import browse
 from leveret.core.broker import Broker as Core
-from leveret.core.errors import InvalidArgument
+from leveret.core.errors import InvalidArgument, NotSupported
 from leveret.core.held import Held
 from leveret.core.page import MEDIA_TYPE, Page
 from leveret.core.publish import group_of
@@ -245,6 +245,8 @@ async def browse_page(call: RestCall) -> Answer:
     """Read a page of messages without taking them."""
     queue, query = call.queue, dict(call.query)
     cursor: Cursor | None = _cursor(query.pop("after", ""))
+    if queue.anyway.recorder is not None:
+        raise NotSupported(f"'{queue.name}' is a stream, no queue: its records have offsets; read it as a stream")
     chosen = filter_of(queue.tag, query)
 
     def page() -> bytes:

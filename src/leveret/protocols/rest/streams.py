@@ -121,7 +121,11 @@ PARTITION_MAX = 1 << 16
 AFTER_CHARS_MAX = 32_768
 """Room for a partition and an offset for each of as many partitions as there can be."""
 PAIRS = re.compile("[0-9]{1,18}:[0-9]{1,18}(?:,[0-9]{1,18}:[0-9]{1,18})*")
-_OFFSETS = shape("partitions", partitions=array(shape(**dict.fromkeys(PartitionOffsets._fields, WHOLE))))
+_OFFSETS = shape(
+    "id partitions",
+    id={**WHOLE, "description": "Of the stream: one that is made anew under its name has another."},
+    partitions=array(shape(**dict.fromkeys(PartitionOffsets._fields, WHOLE))),
+)
 OPERATIONS: list[RestOperation] = []
 route = routes(OPERATIONS)
 
@@ -356,7 +360,7 @@ async def show_offsets(call: RestCall) -> Answer:
         lambda: offsets(queue.core, query.get("timestamp_ms"), after, query.get("bytes"))
     )
     partitions = [{name: value for name, value in row._asdict().items() if value is not None} for row in rows]
-    return json_response({"partitions": partitions})
+    return json_response({"id": queue.anyway.id, "partitions": partitions})
 
 
 def _pairs(text: str) -> dict[int, int]:
