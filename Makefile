@@ -165,8 +165,8 @@ screenshots: $(VENV)/.dev $(VENV)/.parts  ## pictures of the console and transcr
 deploy-check: $(VENV)/.dev  ## check what is in deploy/ without running it, and say what was not checked
 	@$(PY) -m tests.deploy
 
-dist: $(VENV)/.dev  ## make a wheel in dist/
-	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+dist:  ## make the sdist and wheels in dist/, in environments of their own; PYTHONS="python3.11 python3.12" says for which
+	@$(PYTHON) -m deploy.dist --pure $(addprefix --python ,$(PYTHONS)) $(ARGS)
 
 # Checked in, so that nobody needs npm to build: this is for a newer version.
 vendor:  ## fetch uPlot, the charts of the console, by npm; UPLOT=version selects one

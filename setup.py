@@ -1,15 +1,14 @@
-"""Builds the compiled heart: every .pyx under src/leveret becomes one extension module."""
+"""Builds the compiled heart: every .pyx under src/leveret becomes one extension module.
+
+LEVERET_PURE=1 leaves all of them out: a wheel for any system, with which programs are clients of servers elsewhere.
+"""
 
 import os
 import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
-
-try:
-    from Cython.Build import cythonize
-except ImportError:
-    sys.exit("leveret is built with Cython: install it with `pip install 'Cython>=3.2,<3.4'` and try again")
+from setuptools.command.build_ext import build_ext
 
 SOURCE = Path("src")
 DIRECTIVES = {
@@ -20,6 +19,7 @@ DIRECTIVES = {
     "cdivision": True,
     "embedsignature": True,
 }
+PURE = os.environ.get("LEVERET_PURE") == "1"
 # LEVERET_SANITIZE=address builds with AddressSanitizer (see `make asan`).
 SANITIZE = os.environ.get("LEVERET_SANITIZE", "")
 # Without debug information a module takes two thirds of the time to compile, and a third of the room.
@@ -40,15 +40,30 @@ def extension(path: Path) -> Extension:
     )
 
 
-# Cython's helper processes may import this file again: they must not build.
-if __name__ == "__main__":
-    setup(
-        ext_modules=cythonize(
-            [extension(path) for path in sorted(SOURCE.rglob("*.pyx"))],
+class BuildExtensions(build_ext):  # type: ignore[misc]
+    """Generates the C of all modules at once, on all cores, and only when something is compiled: an sdist has no C."""
+
+    def build_extensions(self) -> None:
+        try:
+            from Cython.Build import cythonize
+        except ImportError:
+            sys.exit("leveret is built with Cython: install it with `pip install 'Cython>=3.2,<3.4'` and try again")
+        generated = cythonize(
+            self.extensions,
             compiler_directives=DIRECTIVES,
             include_path=[str(SOURCE)],
             build_dir="build/cython",
             nthreads=CORES,
-        ),
+        )
+        for ours, made in zip(self.extensions, generated, strict=True):
+            ours.sources, ours.depends = made.sources, made.depends
+        super().build_extensions()
+
+
+# Cython's helper processes may import this file again: they must not build.
+if __name__ == "__main__":
+    setup(
+        cmdclass={"build_ext": BuildExtensions},
+        ext_modules=[] if PURE else [extension(path) for path in sorted(SOURCE.rglob("*.pyx"))],
         options={"build_ext": {"parallel": CORES}},
     )

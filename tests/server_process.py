@@ -21,6 +21,7 @@ from tests.nursery import Fork, nursery
 from tests.waiting import PATIENCE_S
 
 PACKAGES = str(Path(leveret.__file__).parents[1])  # those that the tests use: the sanitizer has its own
+USUAL = (sys.executable, *PROGRAM)
 POLL_S = 0.01
 FREE_PORTS = ("--amqp-port", "0", "--http-port", "0", "--https-port", "0", "--sqs-port", "0")
 TRACEBACK = "Traceback (most recent call last)"
@@ -38,16 +39,18 @@ class ServerProcess:
         environ: Mapping[str, str] | None = None,
         prefix: Sequence[str] = (),
         program: Sequence[str] = PROGRAM,
+        python: str = sys.executable,
     ) -> None:
         """A server with its data in a folder; it is not started yet.
 
-        `prefix` is what its command begins with, `program` what Python is to run.
+        `prefix` is what its command begins with, `program` what Python is to run, which is `python`.
         """
         self.data = folder / "data"
         self.ports: dict[str, int] = {}
         self._flags = flags
         self._prefix = prefix
         self._program = program
+        self._python = python
         self._environ = {key: value for key, value in os.environ.items() if not key.startswith("LEVERET_")}
         self._environ |= {"PYTHONPATH": PACKAGES, **(environ or {})}
         self._process: Fork | subprocess.Popen[bytes] | None = None
@@ -72,12 +75,12 @@ class ServerProcess:
 
     def _forked(self, words: Sequence[str], log: int) -> Fork | None:
         """A process that has imported everything; None when this server has to be started in another way."""
-        forks = None if self._prefix or tuple(self._program) != PROGRAM else nursery(PACKAGES)
+        forks = None if self._prefix or (self._python, *self._program) != USUAL else nursery(PACKAGES)
         return forks.fork(words, self._environ, log) if forks else None
 
     def _executed(self, words: Sequence[str], log: int) -> subprocess.Popen[bytes]:
         """A process that begins at the beginning, as an operator starts it."""
-        command = [*self._prefix, sys.executable, *self._program, *words]
+        command = [*self._prefix, self._python, *self._program, *words]
         # In a session of its own: an interrupt from the keyboard is for whoever started it.
         return subprocess.Popen(command, env=self._environ, stderr=log, start_new_session=True)
 

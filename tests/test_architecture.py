@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.conftest import need
 from tests.sources import ROOT, code, files, imports, module, names, relative
 
-SHARED = {"clock", "config", "http_client", "version"}
+SHARED = {"clock", "config", "file_sync", "http_client", "version"}
 # What each part of the package may import besides itself, from the core outwards. "" is leveret/__init__.py; it, server
 # and runtime are the composition roots: only they join an edge or the core with a store. The command line starts one.
 # Nothing imports spark: `leveret pipeline` finds a job by its name when it is run (cli/pipeline.py), so that all other
@@ -18,6 +18,7 @@ ARROWS: dict[str, set[str]] = {
     "core": set(),
     "clock": set(),
     "config": set(),
+    "file_sync": set(),
     "http_client": {"core", "pure"},
     "version": set(),
     # Stands in for compiled modules where there are none.

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
+from leveret.file_sync import datasync
 from leveret.observability.chain import ChainHead, Row, head_of, parsed, text_of
 from leveret.observability.logs import Log
 
@@ -131,7 +132,7 @@ def sync(names: Iterable[str]) -> None:
         with suppress(OSError):  # gone, or a disk that fails: the next write says so
             file = os.open(name, os.O_RDONLY)
             try:
-                os.fdatasync(file)
+                datasync(file)
             finally:
                 os.close(file)
 

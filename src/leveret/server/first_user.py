@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from leveret.config import ServerOptions
 from leveret.core.errors import InvalidArgument
+from leveret.file_sync import sync
 from leveret.observability.logs import Log
 from leveret.security.access import ADMINISTRATOR, GUEST, Access
 from leveret.security.passwords import check_new, hash_password
@@ -118,10 +119,10 @@ def _keep(directory: str, first: FirstUser) -> None:
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(f"{first.name}:{first.password}\n")
         file.flush()
-        os.fsync(file.fileno())
+        sync(file.fileno())
     folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(folder)
+        sync(folder)
     finally:
         os.close(folder)
 

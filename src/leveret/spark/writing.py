@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from leveret.core.errors import PreconditionFailed
+from leveret.file_sync import sync
 from leveret.spark.directories import uri_of
 
 
@@ -63,6 +64,6 @@ def sync_files(directory: str, paths: Iterable[str]) -> None:
     for name in sorted(names, reverse=True):
         fd = os.open(os.path.join(directory, name), os.O_RDONLY | os.O_CLOEXEC)
         try:
-            os.fsync(fd)
+            sync(fd)
         finally:
             os.close(fd)

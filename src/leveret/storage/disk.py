@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from leveret import file_sync
 from leveret.core.errors import DataLocked
 
 LOCK_NAME = "LOCK"
@@ -51,11 +52,11 @@ class Disk:
 
     def datasync(self, fd: int) -> None:
         """Make the content of a file durable."""
-        os.fdatasync(fd)
+        file_sync.datasync(fd)
 
     def sync(self, fd: int) -> None:
         """Make the content and the attributes of a file durable."""
-        os.fsync(fd)
+        file_sync.sync(fd)
 
     def pread(self, fd: int, size: int, offset: int) -> bytes:
         """Read a part of a file; may give less at its end."""
@@ -86,7 +87,7 @@ class Disk:
         os.ftruncate(fd, size)
 
     def allocate(self, fd: int, size: int) -> None:
-        os.posix_fallocate(fd, 0, size)
+        file_sync.allocate(fd, size)
 
     def close(self, fd: int) -> None:
         os.close(fd)
@@ -108,7 +109,7 @@ class Disk:
     def sync_dir(self) -> None:
         fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(fd)
+            file_sync.sync(fd)
         finally:
             os.close(fd)
 

@@ -4,10 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
 
+from leveret import file_sync
 from leveret.core.errors import DataLocked, InvalidArgument
 from leveret.storage.disk import Disk, NoRoom, create_file, replace_file
 from leveret.storage.options import JournalOptions
@@ -105,3 +107,56 @@ def test_a_full_disk_keeps_the_old_file_and_nothing_of_the_new_one() -> None:
     assert (disk.names(), disk.read_all("name")) == (["name"], b"old")
     disk.close(create_file(disk, "other", b"new"))
     assert disk.crash(Random(1)).read_all("other") == b"new"
+
+
+F_FULLFSYNC = 51
+
+
+class Mac:
+    """What the modules os and fcntl are on macOS, where they differ; remembers what was synced, and how."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, error: OSError | None = None) -> None:
+        self.calls: list[str] = []
+        self._error = error
+        missing = ("fdatasync", "posix_fallocate")
+        system = {name: value for name, value in vars(os).items() if name not in missing} | {"fsync": self.fsync}
+        monkeypatch.setattr(file_sync, "os", SimpleNamespace(**system))
+        monkeypatch.setattr(file_sync, "fcntl", SimpleNamespace(F_FULLFSYNC=F_FULLFSYNC, fcntl=self.fcntl))
+
+    def fsync(self, fd: int) -> None:
+        self.calls.append("fsync")
+        os.fsync(fd)
+
+    def fcntl(self, fd: int, request: int) -> None:
+        assert request == F_FULLFSYNC
+        self.calls.append("F_FULLFSYNC")
+        if self._error is not None:
+            raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "calls"), [(None, {"F_FULLFSYNC"}), (OSError(errno.ENOTSUP, ""), {"F_FULLFSYNC", "fsync"})]
+)
+def test_macos_syncs_up_to_the_medium_if_the_file_system_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError | None, calls: set[str]
+) -> None:
+    mac = Mac(monkeypatch, error)
+    world = World(tmp_path, spare_bytes=2_500_000)
+    assert (tmp_path / "SPARE").stat().st_blocks * 512 >= 2_500_000
+    mac.calls.clear()
+    world.durably(b"kept")
+    assert set(mac.calls) == calls
+    world.kill()
+    again = World(tmp_path)
+    assert again.bodies() == {1: {1: b"kept"}}
+    again.close()
+
+
+def test_a_sync_that_fails_on_macos_is_a_failed_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mac = Mac(monkeypatch, OSError(errno.EIO, "Input/output error"))
+    disk = Disk(tmp_path)
+    fd = disk.open_append("file")
+    with pytest.raises(OSError, match="Input/output error"):
+        disk.datasync(fd)
+    disk.close(fd)
+    assert mac.calls == ["F_FULLFSYNC"]
