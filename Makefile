@@ -33,7 +33,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help attack soak screenshots build serve test slow nightly coverage counts parts check lint types stubs rules bench bench-table rabbitmq-install sim sim-cluster jepsen fuzz asan example deploy-check dist vendor clean rabbitmq clients kill restarts demo spark-slow spark-cluster spark-kill cluster cluster-kill
+.PHONY: help attack soak screenshots build serve test slow nightly coverage counts parts check lint types stubs rules bench bench-table rabbitmq-install sim sim-cluster jepsen fuzz asan example deploy-check dist release image image-check vendor clean rabbitmq clients kill restarts demo spark-slow spark-cluster spark-kill cluster cluster-kill
 
 help:  ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-23s %s\n", $$1, $$2}'
@@ -168,6 +168,16 @@ deploy-check: $(VENV)/.dev  ## check what is in deploy/ without running it, and 
 dist:  ## make the sdist and wheels in dist/, in environments of their own; PYTHONS="python3.11 python3.12" says for which
 	@$(PYTHON) -m deploy.dist --pure $(addprefix --python ,$(PYTHONS)) $(ARGS)
 
+release:  ## make a release in a clone: version, changelog, tag, sdist, wheels, SBOM, checksums; VERSION=1.2.3, PYTHONS, DRY_RUN=1
+	@$(PYTHON) -m deploy.release $(VERSION) $(if $(DRY_RUN),--dry-run) $(addprefix --python ,$(PYTHONS)) $(ARGS)
+
+# Options of the engine that this machine needs go into RUN, such as RUN="--cgroups=disabled".
+image:  ## build the container image; BASE=image names what is below it, without one debootstrap makes it, as root; ENGINE=docker
+	@$(PYTHON) -m deploy.image --engine $(or $(ENGINE),podman) $(if $(BASE),--base $(BASE)) $(ARGS)
+
+image-check: $(VENV)/.dev  ## run the image with a read-only root, use it over AMQP, SQS and REST, stop it, print its size; RUN=options of the engine
+	@$(PY) -m tests.deploy.image_check --engine $(or $(ENGINE),podman) -- $(RUN)
+
 # Checked in, so that nobody needs npm to build: this is for a newer version.
 vendor:  ## fetch uPlot, the charts of the console, by npm; UPLOT=version selects one
 	rm -rf build/vendor && mkdir -p build/vendor
@@ -248,7 +258,7 @@ wanted = $(PY) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "r
 define install
 rm -rf build
 	$(call wanted,["build-system"]["requires"]) | $(PIP) install --requirement /dev/stdin
-	$(PIP) install --no-build-isolation --editable .
+	$(PIP) install --no-build-isolation --editable '.[server]'
 endef
 
 # Of thousands of tests with real servers one may meet a machine that stands still: who fails is asked again, alone, and is

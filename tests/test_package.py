@@ -55,6 +55,39 @@ def test_a_node_without_its_extra_is_told_what_to_install(tmp_path: Path) -> Non
     assert "pip install 'leveret[cluster]'" in done.stderr
 
 
+SERVER_LIBRARIES = ("obstore", "orjson", "re2", "uvloop")
+WITHOUT_SERVER = f"import sys; sys.modules.update(dict.fromkeys({SERVER_LIBRARIES})); "
+IN_PROCESS = """
+import leveret
+with leveret.open(sys.argv[1]) as broker:
+    orders = broker.queue("orders", dead_letter="dead")
+    orders.send({"n": 1})
+    (message,) = orders.receive()
+    message.reject()
+    print(broker.queue("dead").stats().ready)
+    broker.exchange("events", "topic").bind(orders, "a.*")
+"""
+
+
+def test_a_broker_in_the_process_needs_none_of_the_libraries_of_a_server(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WITHOUT_SERVER + IN_PROCESS, str(tmp_path)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "1\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "library"),
+    [
+        ("from leveret.cli.main import main; sys.exit(main(['serve']))", "this command needs libraries"),
+        ("from leveret.core.patterns import pattern; pattern('a+b')", "patterns need a library"),
+    ],
+    ids=["serve", "pattern"],
+)
+def test_without_the_libraries_of_a_server_one_is_told_what_to_install(script: str, library: str) -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_SERVER + script], capture_output=True, text=True, check=False)
+    assert done.returncode
+    assert f"{library}: pip install 'leveret[server]'" in done.stderr
+
+
 def test_who_wants_web_tokens_is_told_which_library_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jwt", None)
     for name in ("web_tokens", "jwks", "oidc"):

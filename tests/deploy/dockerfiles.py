@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
+from string import Template
 from typing import NamedTuple
 
 from leveret.cli.main import COMMANDS
@@ -16,6 +17,8 @@ INSTRUCTIONS = {
     "VOLUME", "WORKDIR",
 }  # fmt: skip
 OURS = DEPLOY / "Dockerfile"
+MADE = "build/"
+"""What `make image` makes before the builder copies it."""
 CONTEXTS = {OURS: ROOT, **{path: path.parent for path in sorted(DEPLOY.glob("compose/*/Dockerfile"))}}
 """Each Dockerfile, and the directory that it is built from."""
 
@@ -67,14 +70,15 @@ def _is_list(text: str) -> bool:
 
 
 def _stages(found: list[Instruction]) -> Iterator[str]:
-    if found[0].name != "FROM":
+    defaults = dict(each.rest.split("=", 1) for each in found if each.name == "ARG")
+    if next(each.name for each in found if each.name != "ARG") != "FROM":
         yield "the first instruction is not FROM"
     stages = set()
     for name, rest in found:
         if name == "FROM":
             image, *alias = rest.split()
             stages.update(alias[1:])
-            yield from unpinned(image)
+            yield from unpinned(Template(image).safe_substitute(defaults))
         source = re.search(r"--from=(\S+)", rest)
         if name == "COPY" and source and source[1] not in stages:
             yield f"COPY is from the stage {source[1]}, which is not there"
@@ -90,7 +94,7 @@ def _copies(found: list[Instruction], context: Path) -> Iterator[str]:
         if name != "COPY" or "--from=" in rest:
             continue
         for source in rest.split()[:-1]:
-            if not (context / source).exists():
+            if not (source.startswith(MADE) or (context / source).exists()):
                 yield f"COPY needs {source}, which is not in {context.name}"
             elif ignored.exists() and left_out(source, ignored.read_text()):
                 yield f"COPY needs {source}, which .dockerignore leaves out"

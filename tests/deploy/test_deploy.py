@@ -33,9 +33,10 @@ def test_an_option_that_does_not_exist_is_noticed() -> None:
     ("line", "instead", "problem"),
     [
         ("USER 10001:10001\n", "", "runs as root"),
-        ("COPY src ./src", "COPY sources ./src", "needs sources"),
-        ("COPY src ./src", "COPY tests ./src", ".dockerignore leaves out"),
-        ("--from=wheels", "--from=wheel", "the stage wheel"),
+        ("COPY build/image/wheels", "COPY sources", "needs sources"),
+        ("COPY build/image/wheels", "COPY tests", ".dockerignore leaves out"),
+        ("--from=install", "--from=wheel", "the stage wheel"),
+        ("ARG BASE=python:3.11.12-slim-bookworm", "ARG BASE=python", "no version"),
         ("EXPOSE 5672 ", "EXPOSE 5673 ", "exposes"),
         ('CMD ["serve"]', 'CMD ["server"]', "no command server"),
         ("ENV LEVERET_DATA", "ENV LEVERET_DATUM", "LEVERET_DATUM"),

@@ -15,6 +15,7 @@ from leveret.cli.parser import Command, Parser
 from leveret.core.errors import LeveretError
 
 OBJECTS = "objects"
+SERVER_LIBRARIES = {"obstore", "orjson", "re2", "uvloop"}
 # Where each command is, in the order of the help text. Only the one that is asked for is imported: that is most of the
 # time of a short command.
 COMMANDS = {
@@ -110,11 +111,16 @@ def epilog(command: Command) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what the command line says; give the exit code."""
     words = sys.argv[1:] if argv is None else argv
-    given = parser(words).parse_args(words)
     try:
+        given = parser(words).parse_args(words)
         code: int = given.run(given)
         sys.stdout.flush()
         return code
+    except ModuleNotFoundError as error:
+        if error.name not in SERVER_LIBRARIES:
+            raise
+        print("leveret: this command needs libraries: pip install 'leveret[server]'", file=sys.stderr)
+        return FAILED
     except BrokenPipeError:
         # The reader of our output has closed it. The interpreter must not try to write the rest at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

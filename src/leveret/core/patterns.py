@@ -17,7 +17,7 @@ Names with wildcards need no RE2: * is any text, ? any character. A glob has [ab
 
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from leveret.core.errors import InvalidArgument
@@ -63,6 +63,16 @@ _ADVICE: dict[str, str] = {
 _TOO_LARGE = f"it takes more than {PROGRAM_MAX} steps; write fewer repetitions and smaller classes"
 
 
+@cache
+def _engine() -> Any:
+    """RE2, imported for the first pattern: clients, and brokers inside of programs, seldom have one."""
+    try:
+        import re2
+    except ModuleNotFoundError:
+        raise InvalidArgument("patterns need a library: pip install 'leveret[server]'") from None
+    return re2
+
+
 class Pattern:
     """A compiled pattern."""
 
@@ -94,10 +104,8 @@ class Pattern:
         return not any(each.search(data) is not None for each in self._absent)
 
     def _compiled(self, text: str, utf8: bool) -> Any:
-        # Not above: clients import this module, and compile no pattern.
-        import re2
-
         whole, ignore_case = self._key
+        re2 = _engine()
         options = re2.Options()
         options.max_mem = MEMORY_BYTES_MAX
         options.log_errors = False
@@ -179,9 +187,7 @@ def problem_of(text: object) -> str | None:
 
 def escape(text: str) -> str:
     """A pattern that is found where the text is."""
-    import re2
-
-    escaped: str = re2.escape(text)
+    escaped: str = _engine().escape(text)
     return escaped
 
 

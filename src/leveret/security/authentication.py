@@ -18,6 +18,11 @@ from leveret.security.peers import origin
 from leveret.security.users import FROM_HERE_ONLY, User
 
 BACKENDS = ("internal", "oauth2", "ldap")
+SECRET_IN_CLEAR = (
+    "a password or token without TLS from another machine is not taken: connect by TLS, or set plain_auth_remote where "
+    "no other party is on that network"
+)
+"""Why a login is refused that others could have read along."""
 TOKEN_BYTES_MAX = 16_384  # of a token in the place of a password: with many roles in it one has some KiB
 
 

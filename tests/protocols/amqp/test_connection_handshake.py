@@ -137,7 +137,9 @@ def test_a_password_that_was_verified_a_moment_ago_is_not_put_in_line(world: Wor
     world.jobs.clear()
 
 
-def test_a_password_in_clear_from_another_machine_is_not_even_looked_at(world: World) -> None:
+def test_a_password_in_clear_from_another_machine_is_not_even_looked_at(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     with world.broker.runtime:
         world.access.add_user("ann", hash_password("secret", CHEAP))
     client = world.stranger(AmqpPeer("192.0.2.7", 1))
@@ -145,6 +147,7 @@ def test_a_password_in_clear_from_another_machine_is_not_even_looked_at(world: W
     client.next(ConnectionStart)
     world.pass_ms(1)
     assert client.next(ConnectionClose).reply_code == 403
+    assert "plain_auth_remote" in str(vars(caplog.records[-1]))
 
 
 def test_a_certificate_names_the_user(world: World) -> None:

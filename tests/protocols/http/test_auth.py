@@ -113,9 +113,10 @@ def test_a_web_token_is_verified_elsewhere_and_recalled(access: Access) -> None:
     assert refusal(auth, request("Bearer b.a.d")) == 401
 
 
-def test_secrets_come_by_tls_or_from_this_machine(access: Access) -> None:
+def test_secrets_come_by_tls_or_from_this_machine(access: Access, caplog: pytest.LogCaptureFixture) -> None:
     far = HttpPeer("192.0.2.1", 1)
     assert refusal(Auth(access, SystemClock()), request(basic("alice:right"), far)) == 403
+    assert "plain_auth_remote" in str(vars(caplog.records[-1]))
     assert identify(Auth(access, SystemClock()), request(basic("alice:right"), HttpPeer("192.0.2.1", 1, tls=True)))
     assert identify(Auth(access, SystemClock(), secrets_in_clear=True), request(basic("alice:right"), far))
     assert refusal(Auth(access, SystemClock(), secrets_in_clear=True), request(basic("guest:guest"), far)) == 401

@@ -21,7 +21,7 @@ from leveret.protocols.http.response import Answer, Answered
 from leveret.protocols.http.server import Handler
 from leveret.protocols.http.sessions import TOKEN_HEADER, SessionFile, Sessions
 from leveret.security.access import Access
-from leveret.security.authentication import AuthenticatedLogin, Authentication, Credentials
+from leveret.security.authentication import SECRET_IN_CLEAR, AuthenticatedLogin, Authentication, Credentials
 from leveret.security.identity import BadToken, Identity
 from leveret.security.logins import NO_NAME, TooManyLogins
 from leveret.security.passwords import encoded
@@ -97,6 +97,7 @@ class Auth:
     def check_secrecy(self, request: Request) -> None:
         """Refuse credentials that can be read on their way."""
         if not (request.is_local or request.is_encrypted or self._secrets_in_clear):
+            LOG.warning("login refused", peer=request.peer.host, reason=SECRET_IN_CLEAR)
             raise Refusal(403, "passwords and tokens are taken from other machines by TLS only: use https")
 
     def _by_session(self, request: Request) -> Identity | None:

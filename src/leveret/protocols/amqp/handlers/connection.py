@@ -11,7 +11,7 @@ from leveret.operations.registry import OPERATIONS
 from leveret.protocols.amqp.handshake import CERTIFICATE_MECHANISM, mechanisms, parse_response
 from leveret.protocols.amqp.state import ConnectionState
 from leveret.protocols.amqp.watch import SHORT_HEARTBEAT_MS
-from leveret.security.authentication import AuthenticatedLogin
+from leveret.security.authentication import SECRET_IN_CLEAR, AuthenticatedLogin
 from leveret.security.authorisation import admit
 from leveret.security.peers import is_loopback
 from leveret.wire import methods
@@ -50,7 +50,7 @@ def start_ok(connection: AmqpConnection, method: methods.ConnectionStartOk) -> N
         connection.hub.note_login(connection, name, login)
         logged_in(connection, login)
     elif _in_clear(connection.peer) and not connection.hub.limits.passwords_in_clear:
-        login = AuthenticatedLogin(None, "a password without TLS from another machine is not taken")
+        login = AuthenticatedLogin(None, SECRET_IN_CLEAR)
         connection.hub.note_login(connection, credentials.name, login)
         logged_in(connection, login)
     else:
