@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from leveret.spark.report import build
 from leveret.spark.session import SMALL, has_java, session
 from tests.sources import ROOT
 from tests.spark.history import push
+from tests.spark.shipping import shipped
 
 PATIENCE_S = 120
 TURNS, MESSAGES, STEP_S = 40, 60, 7.0
@@ -73,12 +74,12 @@ def fill(directory: Path, handed: Path) -> None:
 
 
 @contextmanager
-def process(log: Path, *arguments: str, host: str = "127.0.0.1") -> Iterator[Path]:
-    """A part of Spark for as long as a block lasts, and its log."""
+def process(log: Path, *arguments: str, host: str = "127.0.0.1", path: Sequence[str] = ()) -> Iterator[Path]:
+    """A part of Spark for as long as a block lasts, and its log; what it starts finds modules on this path alone."""
     home = os.path.dirname(pyspark.__file__)
     environ = os.environ | {
         "SPARK_HOME": home, "SPARK_LOCAL_IP": host, "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join([*HERE, str(CONNECT_PATH)]),
+        "PYTHONPATH": os.pathsep.join(path),
         # Its port would be a fixed one.
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
     }  # fmt: skip
@@ -132,7 +133,7 @@ def connect_server(folder: Path) -> Iterator[str]:
     }
     flags = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     words = ("org.apache.spark.deploy.SparkSubmit", "--class", CONNECT, "--master", "local[2]", *flags)
-    with process(folder / "connect.log", *words) as log:
+    with process(folder / "connect.log", *words, path=(*HERE, str(CONNECT_PATH))) as log:
         # By this name only a token may go without TLS.
         yield f"sc://localhost:{wait_for(log, LISTENING)}/;token={token}"
 
@@ -147,7 +148,7 @@ def run(form: str, program: list[str], *words: str) -> dict[str, Any]:
         raise SystemExit(f"{words[0]} {form} ended with {done.returncode}:\n{done.stderr.decode()[-4000:]}")
     told: dict[str, Any] = json.loads(done.stdout)
     facts = ", ".join(f"{name} {value}" for name, value in told.items() if isinstance(value, int))
-    print(f"{words[0]:<10} {form:<13} {time.monotonic() - began_s:>5.0f} s  {facts}", flush=True)
+    print(f"{words[0][:9]:<10} {form:<13} {time.monotonic() - began_s:>5.0f} s  {facts}", flush=True)
     return told
 
 
@@ -166,6 +167,7 @@ def on_cluster(folder: Path, master: str) -> int:
     with connect_server(folder) as url:
         remote = ("--out", str(folder / "lives-3"), "--remote", url)
         lives.append(run("--remote", command, "lifecycle", *data, *remote))
+        lives.append(run("SQL", [sys.executable, "-m", "tests.spark.connect_child"], url, str(folder)))
     different = [each for each in lives if each["messages"] != lives[0]["messages"]]
     return len(different) + (not archived["segments"])
 
@@ -205,7 +207,7 @@ def main() -> None:
         fill(folder / "data", folder / "handed")
         report_here(folder)
         with cluster(folder) as url:
-            different = on_cluster(folder, url)
+            different = on_cluster(folder, url) + shipped(folder, url)
         for table in sorted(path.name for path in (folder / "local" / "tables").iterdir()):
             local, remote = (rows(folder / side / "tables" / table) for side in ("local", "cluster"))
             different += local != remote
