@@ -2,7 +2,9 @@ from typing import Any
 
 import pytest
 
-from leveret.observability.statistics import gained, graveyards, look, quantile
+from leveret.core.histogram import quantile
+from leveret.core.tally import times
+from leveret.observability.statistics import gained, graveyards
 from tests.core.world import World, ack, take
 
 
@@ -11,34 +13,19 @@ def world() -> World:
     return World()
 
 
-def test_a_look_tells_what_a_queue_holds(world: World) -> None:
-    queue = world.queue()
-    world.send_all(queue, "abc")
-    world.pass_ms(400)
-    take(queue)
-    found = look(queue)
-    assert (found.ready, found.leased, found.consumers, found.waits_ms) == (2, 1, 0, 400)
-    assert look(world.queue("empty")).waits_ms is None
-
-
 def test_two_looks_tell_what_happened_between_them(world: World) -> None:
     queue = world.queue()
     world.send_all(queue, "ab")
     first, second = take(queue, 2)
     ack(first)
-    before = look(queue)
+    before = times(queue)
+    assert before is not None
+    counted = before[1].buckets
     world.pass_ms(40_000)
     ack(second)
-    assert quantile(gained(look(queue).processing, before.processing), 0.95) == pytest.approx(65_536 - 1_638.4)
-
-
-def test_deaths_and_failures_are_told_apart(world: World) -> None:
-    queue = world.queue(max_length=2)
-    world.send_all(queue, "abc")
-    held, other = take(queue, 2)
-    queue.reject(held, held.lease)
-    queue.nack(other, other.lease, 0)
-    assert (look(queue).dead, look(queue).failed) == (2, 2)
+    after = times(queue)
+    assert after is not None
+    assert quantile(gained(after[1].buckets, counted), 0.95) == pytest.approx(65_536 - 1_638.4)
 
 
 @pytest.mark.parametrize("arguments", [{"dead_letter_routing_key": "k"}, {}])

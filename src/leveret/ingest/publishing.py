@@ -39,9 +39,7 @@ Chunk = list[IngestRow] | RowRun
 class ShardRoute(Protocol):
     """The way of messages that differ in their bodies only; under the lock of the own shard."""
 
-    def room(self) -> int:
-        """How many more may be sent now."""
-
+    def room(self) -> int: ...  # how many more may be sent now
     def send(self, body: bytes, **options: Any) -> None:
         """Keep a message, in the commit batch that is being made, until every queue that it goes to has it."""
 

@@ -70,20 +70,13 @@ class StagingFolder(Protocol):
     encrypts: bool
     """Whether what is put there is encrypted on its way."""
 
-    def names(self) -> list[str]:
-        """What is there."""
-
-    def size(self, name: str) -> int:
-        """In bytes."""
-
-    def read_all(self, name: str) -> bytes:
-        """All of a file; FileNotFoundError: it is not there."""
-
+    def names(self) -> list[str]: ...  # what is there
+    def size(self, name: str) -> int: ...  # in bytes
+    def read_all(self, name: str) -> bytes: ...  # all of a file; FileNotFoundError: it is not there
     def write(self, name: str, *parts: bytes) -> None:
         """Have a file durably, in the place of the one that has its name."""
 
-    def unlink(self, name: str) -> None:
-        """Remove a file; FileNotFoundError: it is not there."""
+    def unlink(self, name: str) -> None: ...  # remove a file; FileNotFoundError: it is not there
 
 
 class Folder:

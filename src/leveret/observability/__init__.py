@@ -13,7 +13,7 @@ propagation.py    the trace contexts of the application that we run in, if it ha
 rounds.py         repeated looks at a broker; after a look that fails there is another one
 row_file.py       rows that the next process reads: one JSON object in a line, in a file of bounded size
 spans.py          spans on their way to a collector: a bounded queue and a thread that empties it
-statistics.py     statistics of queues as numbers, for the parts that judge, show or export them
+statistics.py     what queues count, for the parts that judge, show or export it
 trace_context.py  the trace that a message belongs to, as W3C and AWS write it
 tracing.py        the life of a traced message as spans, in the words of OpenTelemetry's conventions for messaging
 """

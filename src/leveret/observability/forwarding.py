@@ -42,11 +42,8 @@ class Line(NamedTuple):
 class ForwardSender(Protocol):
     """What knows the collector. Its methods are called by the thread of the forwarder."""
 
-    def send(self, lines: Sequence[Line]) -> None:
-        """Hand over lines of one log; NotTaken when that fails."""
-
-    def close(self) -> None:
-        """Hang up."""
+    def send(self, lines: Sequence[Line]) -> None: ...  # hand over lines of one log; NotTaken when that fails
+    def close(self) -> None: ...  # hang up
 
 
 class AuditForwarder:

@@ -39,11 +39,8 @@ class TraceSpan(NamedTuple):
 class SpanSender(Protocol):
     """What knows the collector."""
 
-    def send(self, spans: list[TraceSpan]) -> bool:
-        """Hand spans over; False when they are lost."""
-
-    def close(self) -> None:
-        """Give up what is being sent."""
+    def send(self, spans: list[TraceSpan]) -> bool: ...  # hand spans over; False when they are lost
+    def close(self) -> None: ...  # give up what is being sent
 
 
 class Spans:

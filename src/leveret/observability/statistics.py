@@ -1,68 +1,12 @@
-"""Statistics of queues as numbers, for the parts that judge, show or export them; all of it under the lock of the
-broker.
-
-Counters and histograms only grow while the broker runs: what happened in a time is the difference of two looks.
-
-    before = look(queue)
-    ...
-    p95_ms = quantile(gained(look(queue).processing, before.processing), 0.95)
-"""
+"""What queues count, for the parts that judge, show or export it."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from leveret.core.broker import Broker
-from leveret.core.histogram import BOUNDS, quantile
 from leveret.core.queue import Queue
-from leveret.core.tally import oldest_ms, times
 from leveret.core.topology import Vhost
 
-__all__ = ["DEATHS", "QueueStatistics", "gained", "graveyards", "look", "quantile"]
-
 DEATHS = ("rejected", "expired", "maxlen", "delivery_limit")
-NOTHING = (0,) * (len(BOUNDS) + 1)
-
-
-class QueueStatistics(NamedTuple):
-    """What a queue holds, and what was counted in it since the broker started."""
-
-    ready: int
-    leased: int
-    scheduled: int
-    consumers: int
-    waits_ms: int | None
-    """How long the message that waits longest has been ready; None: none waits."""
-    counts: dict[str, int]
-    """By the names of leveret.core.tally.COUNTERS: published, delivered, acked, nacked, ..."""
-    waiting: tuple[int, ...]
-    """Messages by how long they waited for their first delivery: so many in each bucket of ms."""
-    processing: tuple[int, ...]
-    """Settled messages by how long their last delivery took."""
-
-    @property
-    def dead(self) -> int:
-        """Messages that died, whether or not something was done with them."""
-        return sum(self.counts[reason] for reason in DEATHS)
-
-    @property
-    def failed(self) -> int:
-        """Deliveries that did not end in an acknowledgement."""
-        return self.counts["nacked"] + self.counts["timed_out"] + self.counts["rejected"]
-
-
-def look(queue: Queue) -> QueueStatistics:
-    """The statistics of one queue now."""
-    since_ms, known = oldest_ms(queue), times(queue)
-    return QueueStatistics(
-        ready=queue.depth,
-        leased=queue.leased,
-        scheduled=queue.scheduled,
-        consumers=len(queue.consumers or ()),
-        waits_ms=None if since_ms is None else max(0, queue.engine.now_ms - since_ms),
-        counts=queue.counts,
-        waiting=NOTHING if known is None else known[0].buckets,
-        processing=NOTHING if known is None else known[1].buckets,
-    )
 
 
 def gained(now: Sequence[int], before: Sequence[int]) -> tuple[int, ...]:
@@ -71,7 +15,7 @@ def gained(now: Sequence[int], before: Sequence[int]) -> tuple[int, ...]:
 
 
 def graveyards(core: Broker, queues: Iterable[Queue]) -> set[Queue]:
-    """Where these queues send their dead: what lies there waits for an operator to look at it, not for consumers."""
+    """Where these queues send their dead: what lies there waits for an operator, not for consumers. Under the lock."""
     found: set[Queue] = set()
     targets = {(each.vhost, each.policy.dead_letter_exchange, each.policy.dead_letter_routing_key) for each in queues}
     for vhost, exchange, key in targets:

@@ -20,40 +20,29 @@ DetailsCheck = Callable[[str, dict[str, str], dict[str, str]], dict[str, str]]
 class ClusterVerbs(Protocol):
     """The cluster that a node is in."""
 
-    async def status(self) -> dict[str, Any]:
-        """Who is there, and who has which shard."""
-
-    async def examine(self) -> dict[str, Any]:
-        """The same, and how the nodes were set up."""
-
+    async def status(self) -> dict[str, Any]: ...  # who is there, and who has which shard
+    async def examine(self) -> dict[str, Any]: ...  # the same, and how the nodes were set up
     async def drain(self, stay: bool = False) -> dict[str, Any]:
         """Give all shards of the node to others, then stop it unless it is to stay."""
 
-    async def rebalance(self) -> dict[str, Any]:
-        """Let shards go to the nodes that should have them."""
-
+    async def rebalance(self) -> dict[str, Any]: ...  # let shards go to the nodes that should have them
     async def add_shard_group(self, url: str, shards: int | None = None) -> dict[str, Any]:
         """Add a database, and let some shards go there."""
 
-    async def move_catalog(self, group: int) -> dict[str, Any]:
-        """Let another database have the definitions."""
-
+    async def move_catalog(self, group: int) -> dict[str, Any]: ...  # let another database have the definitions
     async def remove_shard_group(self, group: int) -> dict[str, Any]:
         """Take a database that has nothing any more off the list."""
 
     async def settle(self, discard: bool) -> dict[str, Any]:
         """Let older definitions have what shards have, or let shards lose it."""
 
-    async def move_shard(self, shard: int, group: int) -> dict[str, Any]:
-        """Move one shard to another group."""
+    async def move_shard(self, shard: int, group: int) -> dict[str, Any]: ...  # move one shard to another group
 
 
 class RemoteVerbs(Protocol):
     """Does operations on what the shards and nodes of a cluster have for themselves."""
 
-    def has(self, verb: str) -> bool:
-        """Whether an operation is one of these."""
-
+    def has(self, verb: str) -> bool: ...  # whether an operation is one of these
     async def perform(self, context: "OperationContext", verb: str, arguments: dict[str, Any]) -> Any:
         """What an operation gives."""
 

@@ -138,8 +138,7 @@ class ClientTls:
 class Client(Protocol):
     """A connection whose client may have a certificate."""
 
-    def abort(self) -> None:
-        """Close at once."""
+    def abort(self) -> None: ...  # close at once
 
 
 class Loaded(NamedTuple):

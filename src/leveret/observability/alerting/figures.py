@@ -6,7 +6,7 @@ processing times) or needs a memory (since when nothing was taken) is kept for t
 
 from collections.abc import Callable
 
-from leveret.core.histogram import BOUNDS, quantile
+from leveret.core.histogram import quantile
 from leveret.core.queue import Queue
 from leveret.core.tally import column, oldest_ms, times
 from leveret.observability.alerting.rules import AlertRuleSettings
@@ -63,8 +63,7 @@ class BucketWindow:
 HOUR_MS = 3_600_000
 LATELY_MS = 300_000  # over which failed deliveries are compared with others, and processing times are taken
 WIDTHS_MS = (HOUR_MS, LATELY_MS, LATELY_MS)
-QUICK_BUCKETS = 8  # of processing times under QUICK_MS: a queue without others needs no memory of them
-QUICK_MS = BOUNDS[QUICK_BUCKETS - 1]
+QUICK_BUCKETS = 8  # of processing times, the quickest ones: a queue without others needs no memory of them
 
 FAILED = (
     "rejected",

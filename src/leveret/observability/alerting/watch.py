@@ -29,9 +29,7 @@ Activities = dict[int, Activity]
 class GroupReaders(Protocol):
     """Consumer groups of streams; under the lock."""
 
-    def groups(self) -> list[Any]:
-        """Every group."""
-
+    def groups(self) -> list[Any]: ...  # every group
     def lag(self, group: Any) -> tuple[str, str, int] | None:
         """Virtual host and stream of a group, and how far it is behind; None when it is gone."""
 

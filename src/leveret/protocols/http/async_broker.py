@@ -167,11 +167,8 @@ class WaitingRequest(Protocol):
     """A request that waits for something to come."""
 
     @property
-    def user(self) -> str | None:
-        """Who asks."""
-
-    def end(self) -> None:
-        """Answer it: nothing has come."""
+    def user(self) -> str | None: ...  # who asks
+    def end(self) -> None: ...  # answer it: nothing has come
 
 
 class Poll:

@@ -53,25 +53,15 @@ class Cluster(Protocol):
     """The nodes of a cluster, for one of them."""
 
     @property
-    def name(self) -> str:
-        """The name of this node."""
-
+    def name(self) -> str: ...  # the name of this node
     @property
-    def names(self) -> Sequence[str]:
-        """The names of all nodes that are present."""
-
+    def names(self) -> Sequence[str]: ...  # the names of all nodes that are present
     def shard_ids(self, vhost: str | None = None) -> Sequence[str]:
         """The shards that have queues of a virtual host, or of any."""
 
-    def all_shard_ids(self) -> Sequence[str]:
-        """Every shard."""
-
-    def shard_id_of(self, vhost: str, queue: str) -> str:
-        """The shard of a queue."""
-
-    def owner_of(self, shard_id: str) -> str | None:
-        """The node that owns a shard; None if no node does now."""
-
+    def all_shard_ids(self) -> Sequence[str]: ...  # every shard
+    def shard_id_of(self, vhost: str, queue: str) -> str: ...  # the shard of a queue
+    def owner_of(self, shard_id: str) -> str | None: ...  # the node that owns a shard; None if no node does now
     def ask(self, shard_id: str, request: Request, resend: bool = False) -> Answered:
         """The answer of a shard; `resend`: the request may be sent twice."""
 

@@ -81,48 +81,28 @@ class Clients(Protocol):
     def consumers(self) -> Sequence[ClientEntry]: ...
     def consumers_of(self, queue: Queue) -> list[Row]: ...
 
-    def holder(self, consumer: object) -> Row | None:
-        """Who a consumer of the core is; None: none of these."""
-
-    def counts(self) -> dict[str, int]:
-        """How many there are of each."""
-
-    def churn(self) -> dict[str, int]:
-        """How many connections and channels have come and gone."""
-
-    def traffic(self) -> dict[str, int]:
-        """What all channels have done, those too that are closed."""
-
-    def close(self, name: str, reason: str) -> bool:
-        """Ask a client to go; False when there is no such connection."""
+    def holder(self, consumer: object) -> Row | None: ...  # who a consumer of the core is; None: none of these
+    def counts(self) -> dict[str, int]: ...  # how many there are of each
+    def churn(self) -> dict[str, int]: ...  # how many connections and channels have come and gone
+    def traffic(self) -> dict[str, int]: ...  # what all channels have done, those too that are closed
+    def close(self, name: str, reason: str) -> bool: ...  # ask a client to go; False when there is no such connection
 
 
 class ClusterOperations(Protocol):
     """The cluster that a node is in, for its operators."""
 
     @property
-    def draining(self) -> bool:
-        """Whether this node gives its shards away."""
-
+    def draining(self) -> bool: ...  # whether this node gives its shards away
     @property
-    def links(self) -> Sequence[str]:
-        """The nodes within reach."""
-
+    def links(self) -> Sequence[str]: ...  # the nodes within reach
     @property
-    def successors(self) -> Sequence[str]:
-        """The nodes within reach that would take its shards."""
-
-    async def status(self) -> Row:
-        """Who is there, and who has which shard."""
-
+    def successors(self) -> Sequence[str]: ...  # the nodes within reach that would take its shards
+    async def status(self) -> Row: ...  # who is there, and who has which shard
     async def drain(self, stay: bool = False) -> Row:
         """Give all shards of the node to others, then stop it unless it is to stay."""
 
-    async def rebalance(self) -> Row:
-        """Let shards go to the nodes that should have them."""
-
-    def figures(self) -> dict[str, Any]:
-        """What scrapes tell of the part that this node has in it."""
+    async def rebalance(self) -> Row: ...  # let shards go to the nodes that should have them
+    def figures(self) -> dict[str, Any]: ...  # what scrapes tell of the part that this node has in it
 
 
 class Listening(NamedTuple):
