@@ -31,7 +31,6 @@ from leveret.cluster.transfer.outbox import Outbox
 from leveret.core.broker import Broker
 from leveret.core.changes import Change
 from leveret.core.errors import BrokerClosed, InvalidArgument, JournalFailed, LeveretError, Unreachable
-from leveret.core.properties import Properties
 from leveret.observability.logs import Log
 from leveret.protocols.amqp.connection import AmqpPeer
 from leveret.protocols.amqp.hub import Hub
@@ -69,18 +68,19 @@ class Node:
         """What other nodes may let this one do."""
         self.shards: dict[str, Shard] = {}
         self.peers = Peers(name, owners, lambda calls: PeerLink(self, calls))
-        self.links = self.peers.links
+        self.links, self.down = self.peers.links, self.peers.down
         self.outboxes: dict[str, Outbox] = {}
         self.edges: dict[str, Api] = {}
         """The APIs of the node itself, for other nodes."""
         self.forwarder = Forwarder(self)
         catalog.replica.tell_local(self.shards.__contains__)
         self._directory = QueueDirectory(catalog.replica.placements.shards, self.shards.__contains__)
-        self.definitions = self._directory.definitions
+        self.definitions, self.reached = self._directory.definitions, self._directory.reached
         self._propagation = Propagation(
             catalog, lambda request: [self._ask(link, request) for link in self.links.values()]
         )
         self.stale_clients = StaleClients(catalog, hub)
+        self.hold, self.shard_id_of = self.stale_clients.hold, catalog.replica.shard_id_of
         self._auto_deletion = AutoDeletion(self)
         self._owners = owners
         self._callers: dict[ShardConnection, ProxyCaller] = {}
@@ -218,12 +218,6 @@ class Node:
     def is_current(self) -> bool:
         return self.catalog.read_lease.is_valid
 
-    def hold(self, connection: ProxyConnection) -> None:
-        self.stale_clients.hold(connection)
-
-    def shard_id_of(self, vhost: str, queue: str) -> str:
-        return self.catalog.replica.shard_id_of(vhost, queue)
-
     def change(self, change: Change[T], done: Callable[[T | Exception], None]) -> None:
         self.begin(change.apply, done)
 
@@ -290,9 +284,6 @@ class Node:
         link = None if owner is None else self.links.get(owner)
         return None if link is not None and link.is_slow else owner
 
-    def reached(self, vhost: str, exchange: str, keys: list[str], properties: Properties) -> dict[str, set[str]]:
-        return self._directory.reached(vhost, exchange, keys, properties)
-
     def wake(self, job: Callable[[], None]) -> None:
         """See OutboxNode; a loop that has ended needs to know nothing more."""
         with suppress(RuntimeError):
@@ -323,9 +314,6 @@ class Node:
     def up(self, link: PeerLink) -> None:
         self.peers.up(link)
         self.look()
-
-    def down(self, link: PeerLink) -> None:
-        self.peers.down(link)
 
     def opened(self, link: PeerLink, number: int, request: dict[str, Any]) -> LinkStream:
         """A client of another node wants something of a shard of ours."""

@@ -224,7 +224,9 @@ class Operations:
         self._stop = stop
         self._hosting = joined.hosting
         self._moving = joined.moving
-        self._groups = GroupOperations(joined.node, joined.coordinator, joined.moving)
+        self._groups = groups = GroupOperations(joined.node, joined.coordinator, joined.moving)
+        self.add_shard_group, self.remove_shard_group = groups.add, groups.remove
+        self.move_shard, self.move_catalog = groups.move, groups.move_catalog
         self._states = GroupStates(lambda: joined.moving.known)
         self._conflicts = ConflictResolution(joined.node)
         self._examination = ClusterExamination(joined, SystemClock())
@@ -254,22 +256,6 @@ class Operations:
     async def examine(self) -> Row:
         """All of that, and how nodes were set up: for who looks for mistakes."""
         return {**await self.status(), **await self._examination.look()}
-
-    async def add_shard_group(self, url: str, shards: int | None = None) -> dict[str, Any]:
-        """Add a database, and let some shards go there; they move one by one after this."""
-        return await self._groups.add(url, shards)
-
-    async def move_shard(self, shard: int, group: int) -> dict[str, Any]:
-        """Move one shard to another group."""
-        return await self._groups.move(shard, group)
-
-    async def move_catalog(self, group: int) -> dict[str, Any]:
-        """Let another group have the definitions."""
-        return await self._groups.move_catalog(group)
-
-    async def remove_shard_group(self, group: int) -> dict[str, Any]:
-        """Take a group that has nothing any more off the list."""
-        return await self._groups.remove(group)
 
     async def settle(self, discard: bool) -> dict[str, Any]:
         """Let the definitions have what shards have and they do not know, or let shards lose it."""

@@ -79,7 +79,6 @@ def due_of(Held held not None) -> tuple[int, int]:
 
 
 def read(Held held not None):
-    """The message of a held or browsed one."""
     cdef Queue queue = <Queue>held.queue
     return held.content if held.content is not None else queue.engine.journal.read(&held.entry)
 

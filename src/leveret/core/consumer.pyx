@@ -17,7 +17,6 @@ cdef class Consumer:
         self.no_ack = no_ack
 
     cdef bint can_take(self) noexcept:
-        """Whether one more message may be pushed."""
         return not self.blocked and (self.no_ack or self.prefetch == 0 or self.unacked < self.prefetch)
 
     cpdef bint ready_for(self, Held held) except -1:
@@ -28,7 +27,6 @@ cdef class Consumer:
         return True
 
     cpdef deliver(self, Held held):
-        """Hand a leased message over."""
         raise NotImplementedError("a consumer says how it delivers")
 
     cpdef int pull(self) except -1:

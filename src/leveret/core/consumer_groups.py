@@ -302,7 +302,6 @@ class ConsumerGroups:
         del self._groups[vhost, stream, name]
 
     def delete_stream(self, vhost: str, stream: str) -> None:
-        """Forget every group of a stream that is gone."""
         for group in self.of(vhost, stream):
             group.forget()
             del self._groups[group.vhost, group.stream, group.name]
@@ -319,6 +318,5 @@ class ConsumerGroups:
 
 
 def _check_offset(partition: int, offset: int) -> None:
-    """Refuse an offset that no record can have."""
     if not 0 <= offset <= OFFSET_MAX:
         raise InvalidArgument(f"the offset of partition {partition} is 0 to {OFFSET_MAX}, not {offset}")

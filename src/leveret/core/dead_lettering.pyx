@@ -13,16 +13,18 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from leveret.core import deadletter
 from leveret.core.dispatch import pump
+from leveret.core.engine cimport Engine, QueueCallbacks
 from leveret.core.errors import InvalidArgument, JournalFailed, TooMany
 from leveret.core.expiries cimport head_expiry
-from leveret.core.held cimport BACKING_OFF, DONE, HELD_DEAD_MS, SCHEDULED, Held
+from leveret.core.held cimport BACKING_OFF, DONE, HELD_DEAD_MS, SCHEDULED, Held, Holder
 from leveret.core.ids import format_id
 from leveret.core.lane cimport Lane
-from leveret.core.message cimport BLOB, PERSISTENT, new_message
+from leveret.core.message cimport BLOB, PERSISTENT, Message, new_message
 from leveret.core.ports cimport DELAYED, DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED, RETIRED, Entry
 from leveret.core.properties import content as make_content_of
 from leveret.core.publish import group_of, route_of
-from leveret.core.publish cimport too_large
+from leveret.core.publish cimport Publisher, too_large
+from leveret.core.queue cimport Queue
 from leveret.core.ready cimport Level
 from leveret.core.timers import Alarm
 
@@ -36,6 +38,16 @@ RETRIES_MAX = 1_000         # at a time
 
 cdef class DeadLetters:
     """Publishes dead letters."""
+
+    cdef readonly Engine engine
+    cdef readonly Publisher publisher
+    cdef object topology
+    cdef public object outbox           # gets the dead letters for queues of other brokers, or None
+    cdef object pending                 # dead, and not published again yet
+    cdef bint is_publishing
+    cdef readonly dict held             # Held -> ids of the targets that have it: waiting for the others
+    cdef Py_ssize_t untried             # how many of them this pass has not tried yet
+    cdef object alarm                   # when they are tried again
 
     def __init__(self, Publisher publisher not None, topology) -> None:
         self.publisher = publisher
@@ -257,6 +269,9 @@ cdef int count_death(Queue queue, uint8_t reason) except -1:
 
 cdef class Callbacks(QueueCallbacks):
     """See QueueCallbacks; `delete_unused` is called with a queue that expired or whose last consumer left."""
+
+    cdef DeadLetters dead_letters
+    cdef object delete_unused
 
     def __init__(self, DeadLetters dead_letters not None, delete_unused) -> None:
         self.dead_letters = dead_letters

@@ -97,7 +97,6 @@ class Catalog:
         """By kind: another number after each definition, for those who remember what definitions say."""
 
     def put(self, kind: int, key: bytes, segment: int, payload: bytes) -> None:
-        """Add or replace a definition."""
         self._rows[kind, key] = (segment, payload)
         self.versions[kind] += 1
 

@@ -23,7 +23,6 @@ CONSUMERS_PER_QUEUE_MAX = 10_000    # each message looks at every consumer that 
 
 
 def subscribe(Queue queue not None, Consumer consumer not None) -> None:
-    """Start pushing to a consumer."""
     others = queue.consumers or []
     if (consumer.exclusive and (others or queue.single_active)) or (others and others[0].exclusive):
         raise in_exclusive_use(queue)

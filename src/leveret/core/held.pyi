@@ -11,17 +11,10 @@ class Held:
     first_delivered_ms: int
     consumer: object
     state: int
-    @property
-    def seq(self) -> int: ...
-    @property
-    def deliveries(self) -> int: ...
-    @property
-    def priority(self) -> int: ...
-    @property
-    def enqueued_ms(self) -> int: ...
-    @property
-    def expiry_ms(self) -> int: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def message(self) -> Message: ...
+    seq: int
+    deliveries: int
+    priority: int
+    enqueued_ms: int
+    expiry_ms: int
+    size: int
+    message: Message

@@ -13,7 +13,6 @@ cdef class Holder:
     """The queue, as far as its held messages know it."""
 
     cdef int due(self, Held held, uint64_t now_ms) except -1:
-        """The time of a held message has come."""
         raise NotImplementedError
 
 
@@ -23,7 +22,6 @@ cdef class Held(Timer):
 
     @property
     def seq(self) -> int:
-        """The number of the message."""
         return self.entry.seq
 
     @property
@@ -33,12 +31,10 @@ cdef class Held(Timer):
 
     @property
     def priority(self) -> int:
-        """The priority that the queue gave it."""
         return self.entry.priority
 
     @property
     def enqueued_ms(self) -> int:
-        """When it was published."""
         return self.entry.enqueued_ms
 
     @property

@@ -15,11 +15,9 @@ cdef class Histogram:
     """How many values there were of each size, and their sum."""
 
     def observe(self, uint64_t value) -> None:
-        """Count a value."""
         note(self, value)
 
     def add(self, Histogram other not None) -> None:
-        """Count all values of another one here too."""
         cdef int bucket
         for bucket in range(BUCKETS):
             self.counts[bucket] += other.counts[bucket]
@@ -37,7 +35,6 @@ cdef class PriorityCounts:
         free(self.counts)
 
     cdef int grow(self, uint16_t rows) except -1:
-        """Make room for so many priorities."""
         cdef uint64_t* grown = <uint64_t*>realloc(self.counts, rows * sizeof(uint64_t))
         if grown == NULL:
             raise MemoryError

@@ -38,7 +38,6 @@ cdef str id_of(uint64_t tag, uint64_t seq):
 
 
 def format_id(uint64_t tag, uint64_t seq) -> str:
-    """The id of a message."""
     return id_of(tag, seq)
 
 

@@ -75,7 +75,6 @@ cdef class Lane:
         return 0
 
     cdef int reserve_slot(self) except -1:
-        """Make room for one more page pointer."""
         cdef uint32_t slots
         cdef Page** pages
         if self.end < self.slots:
@@ -103,7 +102,6 @@ cdef class Lane:
         return True
 
     cdef int pop(self) except -1:
-        """Take the first message away."""
         cdef Page* page
         assert self.length > 0, "pop from an empty lane"
         page = self.pages[self.first]
@@ -176,7 +174,6 @@ cdef class Lane:
         return 0
 
     cdef bint find(self, uint64_t seq, Entry* entry) except -1:
-        """Look a message up by its number."""
         cdef Page* page
         cdef Cell* cell = self.locate(seq, &page)
         if cell == NULL:
@@ -185,7 +182,6 @@ cdef class Lane:
         return True
 
     cdef bint remove(self, uint64_t seq, Entry* entry) except -1:
-        """Take a message out of the middle."""
         cdef Page* page
         cdef Cell* cell = self.locate(seq, &page)
         if cell == NULL:

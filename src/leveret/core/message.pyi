@@ -12,16 +12,11 @@ class Message:
     priority: int
     flags: int
     references: int
-    @property
-    def header(self) -> bytes: ...
-    @property
-    def body(self) -> bytes: ...
-    @property
-    def exchange(self) -> str: ...
-    @property
-    def routing_key(self) -> str: ...
-    @property
-    def properties(self) -> Properties: ...
+    header: bytes
+    body: bytes
+    exchange: str
+    routing_key: str
+    properties: Properties
 
 def restored(
     route: bytes,

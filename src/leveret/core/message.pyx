@@ -23,7 +23,6 @@ cdef class Message:
 
     @property
     def body(self) -> bytes:
-        """The payload as the publisher sent it."""
         return self.content[self.header_len :]
 
     @property

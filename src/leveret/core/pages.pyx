@@ -51,7 +51,6 @@ cdef void free_page(Page* page) noexcept:
 
 
 cdef int grow(Page* page) except -1:
-    """Double the room of a page."""
     cdef Cell* cells = <Cell*>realloc(page.cells, page.capacity * 2 * sizeof(Cell))
     if cells == NULL:
         raise MemoryError
@@ -169,7 +168,6 @@ cdef int squeeze(Page* page) except -1:
 
 
 cdef int unsqueeze(Page* page) except -1:
-    """Make the cells of a page readable."""
     cdef bytes columns
     if page.cells != NULL:
         return 0

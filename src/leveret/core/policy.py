@@ -143,7 +143,6 @@ class Policy:
         return {row.field: value for row, value in rows if row.field is not None and queue_type in row.queue_types}
 
     def to_dict(self) -> dict[str, Any]:
-        """The definition, fit for JSON."""
         return {
             "name": self.name,
             "pattern": self.pattern,

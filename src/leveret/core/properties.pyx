@@ -248,7 +248,6 @@ cdef inline Writer new_writer() noexcept:
 
 
 cdef int write_header(Writer* writer, Properties properties, uint64_t body_size) except -1:
-    """Append a whole content header."""
     cdef uint16_t flags = 0
     put(writer, BASIC << 16, 4)
     put(writer, body_size, 8)

@@ -244,7 +244,6 @@ cdef bint too_large(Queue queue, Message message) except -1:
 
 
 cdef int check_size(Queue queue, Message message) except -1:
-    """Refuse what is over the size limit of a queue."""
     if too_large(queue, message):
         raise MessageTooLarge(
             f"message size {body_bytes(message)} is larger than configured max size {queue.policy.max_message_bytes} of "

@@ -34,12 +34,10 @@ cdef class Queue(Holder):
         self.apply(policy)
 
     def change(self, arguments, policy) -> None:
-        """Take other arguments, and what they amount to."""
         self.arguments = arguments
         self.apply(policy)
 
     def apply(self, policy) -> None:
-        """Take the settings of a policy."""
         self.policy = policy
         self.ttl_ms = NEVER if policy.message_ttl_ms is None else policy.message_ttl_ms
         self.retention_ms = NEVER if policy.retention_ms is None else policy.retention_ms
@@ -146,7 +144,6 @@ cdef class Queue(Holder):
         return 0
 
     cdef bint overflows(self) noexcept:
-        """Whether something has to go."""
         return self.drops_head and (self.ready.length > self.max_length or self.ready.bytes > self.max_bytes)
 
     def enforce(self) -> None:
@@ -166,7 +163,6 @@ cdef class Queue(Holder):
         return None if self.dedup is None else self.dedup.seen(key, self.engine.now_ms, self.policy.dedup_window_ms)
 
     def remember(self, bytes key, uint64_t seq, uint64_t at_ms, uint32_t segment) -> None:
-        """Take a de-duplication key."""
         if self.dedup is None:
             self.dedup = Dedup()
         self.dedup.add(key, seq, at_ms, segment)
@@ -312,7 +308,6 @@ cdef class Queue(Holder):
         return self.leased_as(held, lease)
 
     def ack(self, Held held not None, uint64_t lease) -> None:
-        """The consumer is done with a message."""
         self.leased_as(held, lease)
         self.counters.acked += 1
         self.settle(held, ACKED)
@@ -416,7 +411,6 @@ cdef class Queue(Holder):
         return self.reappear(held)
 
     cdef int reappear(self, Held held) except -1:
-        """A held message waits in the queue again."""
         cdef bint busy = held.group != 0 and held.state != SCHEDULED
         if held.state == SCHEDULED:
             self.scheduled -= 1
@@ -431,7 +425,6 @@ cdef class Queue(Holder):
         return self.signal()
 
     cdef int due(self, Held held, uint64_t now_ms) except -1:
-        """The time of a held message has come."""
         cdef bint enters = held.state == SCHEDULED      # what only comes back pushes no other message out
         if held.state == LEASED:
             self.counters.timed_out += 1
@@ -494,7 +487,6 @@ cdef class Queue(Holder):
         return self.counters
 
     def pause(self, bint paused=True) -> None:
-        """Stop or resume handing messages out."""
         self.paused = paused
         if not paused and self.depth:
             self.signal()

@@ -162,7 +162,6 @@ cdef class MessageGroup(Fifo):
         return 0
 
     cdef void leave(self, Held held) noexcept:
-        """Forget the place of a message that is held no longer."""
         cdef uint32_t low = self.begin, high = self.end, middle
         if self.held[low].seq == held.entry.seq:        # most are settled in order
             high = low
@@ -207,7 +206,6 @@ cdef class Ready:
         self.levels = []
 
     def configure(self, str mode, uint64_t ageing_ms, bint one_per_group) -> None:
-        """Set how the next message is chosen."""
         self.mode = MODES[mode]
         self.ageing_ms = ageing_ms
         self.one_per_group = one_per_group
@@ -290,7 +288,6 @@ cdef class Ready:
         return members.occupy(held) if self.one_per_group else 0
 
     cdef int release(self, Held held) except -1:
-        """A message of a group is no longer held."""
         cdef MessageGroup members = self.group(held.group)
         if members.busy:
             members.busy -= 1
@@ -414,7 +411,6 @@ cdef class Ready:
         return self.note_removal(fifo, priority, group)
 
     cdef bint find(self, uint64_t seq, uint8_t priority, uint64_t group, Entry* entry) except -1:
-        """Look a waiting message up."""
         cdef Fifo fifo = self.fifo(priority, group)
         return fifo is not None and fifo.lane is not None and fifo.lane.find(seq, entry)
 

@@ -92,7 +92,6 @@ class Reservation:
         """How many of the messages have been looked at since the lease ended."""
 
     def add(self, held: Sequence[Held | None]) -> None:
-        """Have more messages, which are leased."""
         self.held += held
         self.leases += [0 if each is None else each.lease for each in held]
         self.bytes += sum(each.size for each in held if each is not None)
@@ -237,7 +236,6 @@ class ReaderGroup:
         self._done = None
 
     def _fill(self, count_max: int, bytes_max: int) -> Iterator[None]:
-        """Lease the next messages."""
         while True:
             current = self.current
             count, size = (0, 0) if current is None else (len(current.held), current.bytes)
@@ -370,7 +368,6 @@ class Reservations:
 
 
 def _check(what: str, value: int, least: int, most: int) -> None:
-    """Refuse a number that is out of range."""
     if not least <= value <= most:
         raise InvalidArgument(f"{what} is {least} to {most}, not {value}")
 

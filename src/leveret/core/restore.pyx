@@ -4,13 +4,18 @@ During a replay messages are put straight to where they were: no limits, no expi
 broker stopped is simply waiting again, with its delivery count.
 """
 
+from libc.stdint cimport uint32_t, uint64_t
+
 from leveret.core import snapshots
+from leveret.core.engine cimport Engine
 from leveret.core.errors import DamagedJournal
 from leveret.core.held cimport Held, new_held
 from leveret.core.message cimport BLOB, PERSISTENT, Message
 from leveret.core.policy import QueuePolicy
-from leveret.core.ports cimport CANCELLED, Place
+from leveret.core.ports cimport CANCELLED, Entry, JournaledState, Place
+from leveret.core.queue cimport Queue
 from leveret.core.ready cimport Fifo, MessageGroup
+from leveret.core.snapshots cimport Placement
 
 cdef enum:
     LEASES_PER_MS_BITS = 20
@@ -19,6 +24,14 @@ cdef enum:
 
 cdef class Restorer(JournaledState):
     """What a journal reads a broker back into, and compacts; `definitions` is the broker's DefinitionLog."""
+
+    cdef readonly Engine engine
+    cdef readonly dict queues           # id -> Queue
+    cdef readonly dict undefined        # id -> Queue whose definition has not been replayed yet
+    cdef public object definitions      # leveret.core.definition_log.DefinitionLog
+    cdef public object on_recovered     # called when the replay is over
+    cdef Placement places
+    cdef object relocation              # what is left to move out of a segment
 
     def __init__(self, Engine engine not None) -> None:
         self.engine = engine
@@ -228,7 +241,6 @@ cdef class Restorer(JournaledState):
         return place.size
 
 def waiting_numbers(Queue queue not None) -> list[int]:
-    """The numbers of all messages in a queue."""
     cdef Entry entry
     cdef list numbers = list(queue.held or ())
     cdef uint64_t seq
@@ -259,7 +271,6 @@ def transient(Queue queue not None) -> list[tuple[int, int, int]]:
 
 
 def drop_transient(Queue queue not None) -> None:
-    """Drop those messages."""
     cdef Held held
     for seq, priority, group in transient(queue):
         held = queue.remove(seq, priority, group)

@@ -41,7 +41,6 @@ cdef class Returned:
         return 0
 
     cdef int remove(self, Held held) except -1:
-        """Take out a message that is here."""
         cdef Py_ssize_t index = self.chunk_of(held.ready_ms, held.entry.seq)
         cdef list chunk = <list>self.chunks[index]
         cdef Py_ssize_t at = first_after(chunk, held.ready_ms, held.entry.seq) - 1

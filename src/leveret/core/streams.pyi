@@ -10,12 +10,9 @@ class Recorder:
     partition: int
     offset: int
     repeated: bool
-    @property
-    def length(self) -> int: ...
-    @property
-    def size_bytes(self) -> int: ...
-    @property
-    def partitions(self) -> int: ...
+    length: int
+    size_bytes: int
+    partitions: int
     def figures(self) -> list[dict[str, int]]: ...
     def cursor(
         self,

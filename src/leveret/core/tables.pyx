@@ -318,13 +318,11 @@ cdef inline void big_endian_to(uint8_t* data, uint64_t value, uint32_t width) no
 
 
 cdef int put(Writer* writer, uint64_t value, uint32_t width) except -1:
-    """Append a number of `width` bytes."""
     big_endian_to(room(writer, width), value, width)
     return 0
 
 
 cdef int put_kind(Writer* writer, uint8_t kind, uint64_t value, uint32_t width) except -1:
-    """Append a type and a value of fixed width."""
     cdef uint8_t* data = room(writer, 1 + width)
     data[0] = kind
     big_endian_to(data + 1, value, width)
@@ -332,7 +330,6 @@ cdef int put_kind(Writer* writer, uint8_t kind, uint64_t value, uint32_t width) 
 
 
 cdef int put_prefixed(Writer* writer, uint8_t kind, bytes value) except -1:
-    """Append a type, a length and bytes."""
     put_kind(writer, kind, <uint64_t>PyBytes_GET_SIZE(value), 4)
     memcpy(room(writer, PyBytes_GET_SIZE(value)), PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value))
     return 0

@@ -59,7 +59,6 @@ class WorkerSignals:
         self._awaited = True
 
     def leave(self, stop: Stop) -> None:
-        """A worker has finished."""
         with self._mutex:
             self._working.remove(stop)
             over = not self._working and self._received and not self._awaited
@@ -72,7 +71,6 @@ class WorkerSignals:
             self._restore()
 
     def _restore(self) -> None:
-        """Put back the handlers that were there before."""
         previous, self._previous = self._previous, {}
         for number, handler in previous.items():
             if signal.getsignal(number) == self._handle:
@@ -223,7 +221,6 @@ class Worker:
         loop.close()
 
     def _run(self, waiter: ThreadWaiter) -> None:
-        """One of the threads."""
         try:
             while not waiter.stopped:
                 for message in self._source.take_waiting(waiter):
@@ -236,7 +233,6 @@ class Worker:
             _log.exception("a worker of queue %r stops", self._source.name)
 
     def _work(self, message: LeasedMessage) -> None:
-        """Handle one message and settle it."""
         if self._processed is not None and self._processed.has(message):
             self._settle(message, message.ack)
             return

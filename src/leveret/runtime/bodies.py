@@ -54,7 +54,6 @@ def decode(content_type: str | None, data: bytes) -> Any:
 
 
 def _encoded(text: str) -> bytes:
-    """Text as UTF-8."""
     try:
         return text.encode()
     except UnicodeEncodeError:

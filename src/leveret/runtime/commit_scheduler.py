@@ -41,7 +41,6 @@ class CommitScheduler:
         self._notifiers: dict[asyncio.AbstractEventLoop, LoopNotifier] = {}
 
     def attach(self, store: Store) -> None:
-        """Commit to a store from now on."""
         self._commit = store.commit
         self._journal = store.journal
         self._lazy_bytes = min(LAZY_COMMIT_BYTES, store.options.unwritten_bytes_max)
@@ -148,7 +147,6 @@ class CommitScheduler:
             self._commit.kick()
 
     def notifier(self) -> LoopNotifier:
-        """The notifier of the running event loop."""
         loop = asyncio.get_running_loop()
         found = self._notifiers.get(loop)
         if found is None:

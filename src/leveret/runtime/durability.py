@@ -71,7 +71,6 @@ class PendingAnswer(Generic[T]):
         return self._error
 
     def result(self) -> T:
-        """The value."""
         assert self.done, "it is good by now"
         if self._error is not None:
             raise self._error
@@ -150,7 +149,6 @@ class LoopNotifier:
         return pending
 
     async def wait(self, commit_batch: int) -> None:
-        """Return when a commit batch is durable."""
         pending = self.when_durable(commit_batch, None)
         if pending is not None:
             await pending

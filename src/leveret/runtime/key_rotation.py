@@ -95,7 +95,6 @@ class Rotation:
         return self.progress.state == "running"
 
     def _run(self) -> Iterator[None]:
-        """All steps, one after the other."""
         progress = self.progress
         streams, in_tables = self._runtime.streams.foreign_segments()
         yield

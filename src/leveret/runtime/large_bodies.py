@@ -42,7 +42,8 @@ class LargeBodies:
     """The blobs of one broker."""
 
     def __init__(self, place: BlobStore, store: Store, core: Core) -> None:
-        self._blobs = Blobs(place, store.options.keys)
+        self._blobs = blobs = Blobs(place, store.options.keys)
+        self.get, self.reseal, self.close = blobs.get, blobs.reseal, blobs.close
         self._journal = store.journal
         self._core = core
         live = None
@@ -56,23 +57,11 @@ class LargeBodies:
             if live is None:
                 core.restorer.count_blobs()
 
-    def close(self) -> None:
-        """Let go of the blob store."""
-        self._blobs.close()
-
     def put(self, data: bytes | memoryview, now_ms: int) -> bytes:
         """Store a body durably; give the pointer that is published in its stead."""
         if self._journal.full:
             raise DiskFull("the disk is nearly full: free space, or let consumers work; acknowledgements are taken")
         return self._blobs.put(data, now_ms)
-
-    def get(self, pointer: bytes) -> bytes:
-        """The body of a pointer."""
-        return self._blobs.get(pointer)
-
-    def reseal(self, pointer: bytes) -> bool:
-        """Encrypt a blob anew by the first key; False: that is its key already."""
-        return self._blobs.reseal(pointer)
 
     def drop_unused(self, pointer: bytes) -> None:
         """Let go of a blob whose message was refused or was a duplicate. Under the lock."""

@@ -61,6 +61,7 @@ class Extender:
         self._lock = threading.Lock()
         self._due_ms: dict[Leasable, int] = {}
         self._ticker = Ticker(self._clock, self._lock, self._due, "leveret-extender")
+        self.stop = self._ticker.stop
 
     def hold(self, message: Leasable) -> None:
         """Keep a message leased until it is released."""
@@ -74,10 +75,6 @@ class Extender:
         """Leave a message to itself."""
         with self._lock:
             self._due_ms.pop(message, None)
-
-    def stop(self) -> None:
-        """End the thread."""
-        self._ticker.stop()
 
     def _due(self) -> int:
         """Extend what is at half of its time; give the next time."""

@@ -118,12 +118,10 @@ class RuntimeQueue(ManagedQueue):
         return None if done is None else (done[0], ids(self.tag, done[1]))
 
     def _prepare(self, message: Outgoing) -> PreparedMessage:
-        """Check and convert a message."""
         policy = self._core.policy
         return prepare(message, policy.max_message_bytes or self.runtime.options.message_bytes_max, policy)
 
     def _prepare_many(self, batch: list[Any], options: dict[str, Any]) -> list[PreparedMessage]:
-        """Check and convert many messages."""
         messages = (body if isinstance(body, Outgoing) else Outgoing(body, **options) for body in batch)
         return [self._prepare(message) for message in messages]
 
@@ -148,7 +146,6 @@ class RuntimeQueue(ManagedQueue):
                     drop_unused(self.runtime, each)
 
     def _enter(self, messages: list[PreparedMessage]) -> tuple[int, list[int]]:
-        """Hand messages to the core."""
         with self.runtime as core:
             queue = self.core
             numbers = []
@@ -187,7 +184,6 @@ class RuntimeQueue(ManagedQueue):
         return taken
 
     def leave(self, waiter: Waiter) -> None:
-        """Stop waiting."""
         with self.runtime.lock:
             self.runtime.waiters.leave(self._core, waiter)
 

@@ -203,7 +203,6 @@ class StreamReader:
             runtime.waiters.join(self._stream.core, waiter)
 
     def _leave(self, waiter: Waiter) -> None:
-        """Stop waiting."""
         runtime = self._stream.runtime
         with runtime.lock:
             runtime.waiters.leave(self._stream.anyway, waiter)

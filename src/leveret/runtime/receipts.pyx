@@ -82,7 +82,6 @@ cdef class Receipts:
         self.key = hmac.digest(secret, PURPOSE, "sha256")[:KEY_BYTES]
 
     def write(self, uint32_t queue, uint64_t seq, uint64_t lease) -> str:
-        """The receipt of a lease."""
         return self.make(queue, seq, lease)
 
     def read(self, uint32_t queue, receipt) -> tuple[int, int]:

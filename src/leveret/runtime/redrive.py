@@ -117,7 +117,6 @@ class Sweep:
             return self._runtime.commit()
 
     def withdraw(self, held: Held) -> Held:
-        """Take a message out of the queue."""
         withdrawn = browse.withdraw(self._source, held)
         assert withdrawn is not None, "what was ready in this hold of the lock still is"
         return withdrawn
@@ -194,7 +193,6 @@ class Redrive(Sweep):
         return self.result
 
     def check(self, core: Core) -> None:
-        """Refuse a target that is not there."""
         vhost = self._source.vhost
         if self._to is not None and (core.away is None or core.away(vhost, self._to, Properties()) is None):
             core.topology.vhost(vhost).queue(self._to)

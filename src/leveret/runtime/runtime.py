@@ -42,6 +42,7 @@ class QueueDispatcher:
         self._core = runtime.core
         self._clock = runtime.clock
         self._ticker = Ticker(runtime.clock, runtime.lock, self._due, "leveret-ticker")
+        self.stop = self._ticker.stop
         self.problem: Exception | None = None
         """Of a queue that could not be read, beside the verbs; raised when the lock is let go."""
 
@@ -100,10 +101,6 @@ class QueueDispatcher:
             next_ms = min(next_ms, self._core.now_ms + HOUSEKEEP_MS)  # what could not be read may be there again
         return next_ms
 
-    def stop(self) -> None:
-        """End the thread; the caller does not hold the lock."""
-        self._ticker.stop()
-
 
 HOUSEKEEP_MS = 1_000  # how often, while something is written, checkpoints and compaction get a chance
 BUSY_MS = 10  # between two rounds of a compaction: others get the disk and the lock
@@ -118,6 +115,7 @@ class Housekeeper:
         self._runtime = runtime
         self._clock = runtime.clock
         self._ticker = Ticker(runtime.clock, runtime.lock, self.step, "leveret-housekeeper")
+        self.stop = self._ticker.stop
         self._segment = 0
         self.rotation: Rotation | None = None
 
@@ -206,10 +204,6 @@ class Housekeeper:
             store.commit.force()
         return not released or large.delete()
 
-    def stop(self) -> None:
-        """End the thread."""
-        self._ticker.stop()
-
 
 TURNS_GIVEN = 20
 SECRET_BYTES = 32
@@ -238,11 +232,12 @@ class Runtime:
         self.commits = CommitScheduler(lock, clock)
         self.housekeeper = Housekeeper(self)
         self._dispatcher = QueueDispatcher(self)
+        self.dispatch = self._dispatcher.dispatch
+        self.kick, self.wait, self.wait_async = self.commits.kick, self.commits.wait, self.commits.wait_async
         self._hears_durable: Callable[[int], None] | None = None
 
     @property
     def streams(self) -> StreamStore:
-        """The streams of the broker."""
         assert self.commits.streams is not None, "a broker is opened with streams"
         return self.commits.streams
 
@@ -311,10 +306,6 @@ class Runtime:
         if problem is not None:
             raise problem
 
-    def dispatch(self) -> None:
-        """Push to consumers and wake waiters now. The caller holds the lock."""
-        self._dispatcher.dispatch()
-
     # Durability
 
     def commit(self) -> int:
@@ -322,10 +313,6 @@ class Runtime:
         if self.store is not None:
             self.housekeeper.written(self.store.journal.segment)
         return self.commits.commit()
-
-    def kick(self) -> None:
-        """Send what was appended to the disk without waiting for it. The caller holds the lock."""
-        self.commits.kick()
 
     @property
     def behind(self) -> bool:
@@ -336,14 +323,6 @@ class Runtime:
     def durable_batch(self) -> int:
         """The last commit batch that is on the disk; 0 for a broker in memory."""
         return self.commits.durable_batch
-
-    def wait(self, commit_batch: int) -> None:
-        """Return when a commit batch is durable."""
-        self.commits.wait(commit_batch)
-
-    async def wait_async(self, commit_batch: int) -> None:
-        """Return when a commit batch is durable, while other tasks run."""
-        await self.commits.wait_async(commit_batch)
 
     def on_durable(self, callback: Callable[[int], None]) -> None:
         """Call back with the number of each commit batch that has become durable, from whatever thread wrote it.

@@ -173,7 +173,6 @@ def recovery_report(store: Store, streams: StreamStore) -> RecoveryReport:
 
 
 def _totals(queues: Iterable[CoreQueue], names: tuple[str, ...]) -> dict[str, int]:
-    """The sums of counters."""
     totals: Counter[str] = Counter(dict.fromkeys(names, 0))
     for queue in queues:
         counts = queue.counts

@@ -87,7 +87,6 @@ class Ticker:
             self._thread.join()
 
     def _run(self) -> None:
-        """Sleep, do what is due, sleep again."""
         while not self._stopping:
             with self._lock:
                 until_ms = self.planned_ms

@@ -122,7 +122,6 @@ class Waiters:
                 waiter.wake()
 
     def count(self, queue: Queue) -> int:
-        """How many wait for a queue."""
         return len(self._lines.get(queue.id, ()))
 
     def watch(self, queue: Queue) -> None:
@@ -130,6 +129,5 @@ class Waiters:
         queue.watched = bool(queue.consumers) or queue.id in self._lines
 
     def _close(self, queue: Queue) -> None:
-        """No waiter waits for a queue any more."""
         del self._lines[queue.id]
         self.watch(queue)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from os.path import isdir, join
 from typing import TYPE_CHECKING, Any
@@ -33,7 +32,6 @@ from leveret.protocols.management.handler import Management, owns
 from leveret.protocols.metrics import handler as metrics
 from leveret.protocols.metrics.handler import Exporter
 from leveret.protocols.net.admission import ConnectionBudget
-from leveret.protocols.net.proxy_protocol import Proxies
 from leveret.protocols.rest.api import OPEN_PATHS, RestApi
 from leveret.protocols.sqs.account import Account
 from leveret.protocols.sqs.service import Service
@@ -45,7 +43,6 @@ from leveret.security.access import Access
 from leveret.security.authentication import Authentication
 from leveret.security.cluster_secret import CONSOLE, cluster_keys
 from leveret.security.logins import Failures
-from leveret.security.tls import ServerTls
 from leveret.security.users import Users
 from leveret.server.addresses import hosts_of
 from leveret.server.authentication import OAuth
@@ -192,6 +189,7 @@ class Web:
             budget=shared.budget,
             admits=True,
         )
+        self.listen = self.server.listen
 
     def _answer_surely(self, request: Request) -> Answered:
         """Answer when nothing is stale; who looks after the server is answered anyway."""
@@ -236,10 +234,6 @@ class Web:
 
     def operate(self, control: RemoteControl) -> None:
         self._operator = self._auth.wrap(self._throttle.wrap(Router(control.routes())))
-
-    def listen(self, bound: socket.socket, tls: ServerTls | None = None, proxies: Proxies | None = None) -> None:
-        """Accept connections; by TLS if it is given, from load balancers if these are given."""
-        self.server.listen(bound, tls, proxies)
 
     def stop_listening(self) -> None:
         """Accept no more, and let no request wait for messages any longer."""
@@ -326,19 +320,12 @@ class SqsServer:
         )
         clock = account.runtime.clock
         self._http = HttpServer(service, limits, admission, clock, service.refuse, budget=budget, admits=True)
+        self.listen, self.stop_listening = self._http.listen, self._http.stop_listening
+        self.set_alarm = account.set_alarm
 
     def _check_sender(self, request: Request) -> None:
         self._hosts.check(request)
         refuse_pages(request, self._origins)
-
-    def listen(self, bound: socket.socket, tls: ServerTls | None = None, proxies: Proxies | None = None) -> None:
-        self._http.listen(bound, tls, proxies)
-
-    def set_alarm(self, reason: str | None) -> None:
-        self._account.set_alarm(reason)
-
-    def stop_listening(self) -> None:
-        self._http.stop_listening()
 
     async def drain(self, timeout_s: float) -> int:
         self._account.close()

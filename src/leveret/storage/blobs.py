@@ -172,6 +172,7 @@ class Blobs:
 
     def __init__(self, store: BlobStore, keys: MasterKeys | None = None) -> None:
         self._store = store
+        self.names, self.close = store.names, store.close
         self._keys = keys or MasterKeys()
         self._released: deque[tuple[int, str]] = deque()
 
@@ -225,12 +226,6 @@ class Blobs:
         if overhead_bytes != 0:
             raise DamagedJournal(f"blob {found.key} is damaged: restore it from a backup")
         return stored
-
-    def names(self) -> list[str]:
-        return self._store.names()
-
-    def close(self) -> None:
-        self._store.close()
 
     def release(self, pointer: Bytes, seq: int) -> None:
         """Let a blob go once commit batch `seq`, which settles its message for the last time, is durable."""

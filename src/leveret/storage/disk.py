@@ -137,7 +137,6 @@ class Disk:
         self._lock_fd = fd
 
     def unlock(self) -> None:
-        """Let other processes in."""
         if self._lock_fd >= 0:
             os.close(self._lock_fd)
             self._lock_fd = -1

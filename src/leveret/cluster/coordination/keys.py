@@ -195,7 +195,6 @@ class ClusterMembership:
 
 
 def _set(table: dict[Key, Value], key: Key, value: Value | None) -> None:
-    """Put or remove."""
     if value is None:
         table.pop(key, None)
     else:

@@ -74,7 +74,8 @@ class OperationDispatcher:
 
     def __init__(self, node: Node, edge: str, *, partial: bool = False) -> None:
         """`edge` names the API on shards and nodes; `partial`: answers may lack shards that do not answer in time."""
-        self.node = node
+        self.node, self.name = node, node.name
+        self.shard_id_of, self.owner_of = node.shard_id_of, node.owner_of
         self._edge = edge
         self._partial = partial
         self._rows = ClusterRows(node)
@@ -167,12 +168,7 @@ class OperationDispatcher:
     # What endpoints use: see Cluster
 
     @property
-    def name(self) -> str:
-        return self.node.name
-
-    @property
     def names(self) -> list[str]:
-        """The names of all nodes that are present."""
         return sorted({self.node.name, *self.node.present})
 
     def shard_ids(self, vhost: str | None = None) -> list[str]:
@@ -182,13 +178,6 @@ class OperationDispatcher:
 
     def all_shard_ids(self) -> list[str]:
         return [str(number) for number in range(self.node.catalog.replica.placements.shards)]
-
-    def shard_id_of(self, vhost: str, queue: str) -> str:
-        return self.node.shard_id_of(vhost, queue)
-
-    def owner_of(self, shard_id: str) -> str | None:
-        """The node that owns a shard; None if no node does now."""
-        return self.node.owner_of(shard_id)
 
     def ask(self, shard_id: str, request: Request, resend: bool = False) -> Answered:
         """The answer of a shard; `resend`: the request may be sent twice."""

@@ -87,7 +87,6 @@ cdef class Confirms:
         return self.verdicts()
 
     cdef int note(self, Sent sent, uint64_t number) except -1:
-        """A publish goes to a shard."""
         sent.push(number)
         self.unspoken += 1
         if number == 0:
@@ -103,7 +102,6 @@ cdef class Confirms:
         return 0
 
     cdef int add(self, bint told) except -1:
-        """The next number."""
         if self.end == self.capacity:
             self.slots = <Publish*>roomy(self.slots, sizeof(Publish), &self.first, &self.end, &self.capacity)
         self.slots[self.end] = Publish(0, False, told)

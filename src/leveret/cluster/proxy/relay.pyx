@@ -117,12 +117,10 @@ cdef class ShardConnectionBase:
     # Out, as frames
 
     def method(self, uint16_t number, bytes payload not None) -> None:
-        """Send a method."""
         self.writer.method(number, payload)
         self.changed()
 
     def content(self, uint16_t number, bytes method not None, bytes content not None, uint32_t header_len) -> None:
-        """Send a method with content."""
         self.writer.content(number, method, content, header_len)
         self.changed()
 

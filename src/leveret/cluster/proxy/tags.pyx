@@ -37,7 +37,6 @@ cdef class MessageNames:
         return self.end - self.first
 
     def clear(self) -> None:
-        """Forget all."""
         while self.first < self.end:
             self.drop()
 
@@ -88,7 +87,6 @@ cdef class MessageNames:
         return NULL
 
     cdef void drop(self) noexcept:
-        """Forget the first one."""
         Py_DECREF(<object>self.entries[self.first].name.queue)
         self.first += 1
         if self.first == self.end:
@@ -155,7 +153,6 @@ cdef class Tags:
                 self.drop(i)
 
     def clear(self) -> None:
-        """Everything goes back."""
         while self.first < self.end:
             if self.slots[self.first].shard_channel == NULL:
                 self.first += 1
@@ -192,7 +189,6 @@ cdef class Tags:
         return find_tag(self.slots, sizeof(Delivery), self.first, self.end, tag)
 
     cdef void drop(self, Py_ssize_t index) noexcept:
-        """Forget a delivery."""
         cdef Delivery* slot = self.slots + index
         Py_DECREF(<object>slot.shard_channel)
         Py_DECREF(<object>slot.consumer)

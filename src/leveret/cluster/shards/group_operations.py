@@ -43,7 +43,7 @@ class GroupOperations:
 
     # What operators ask for
 
-    async def add(self, url: str, count: int | None) -> dict[str, Any]:
+    async def add(self, url: str, shards: int | None = None) -> dict[str, Any]:
         """Add a group, then move some shards there, one by one after this."""
         check_url(url)
         mine = await self._reached(url)
@@ -52,7 +52,7 @@ class GroupOperations:
         catalog_database = self._moving.known[self._moving.catalog_database]
         first = await asyncio.to_thread(facts_of, catalog_database.url)
         places = await asyncio.to_thread(self._moving.groups.places)
-        chosen = share(places, len(self._moving.known), group.number, count)
+        chosen = share(places, len(self._moving.known), group.number, shards)
         self._begin(self._move_all(chosen, group.number))
         return {
             "group": group.number,

@@ -28,7 +28,6 @@ class Binding:
         return destination_type(self.destination)
 
     def to_dict(self) -> dict[str, Any]:
-        """The definition, fit for JSON."""
         return {
             "source": self.source,
             "destination": self.destination.name,
@@ -105,7 +104,6 @@ class Exchange:
         """Take a binding out of the index."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The definition, fit for JSON."""
         return {**{name: getattr(self, name) for name in DECLARED}, "arguments": encode(self.arguments)}
 
     @staticmethod

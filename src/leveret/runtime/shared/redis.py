@@ -102,7 +102,6 @@ class Redis:
         return len(pool._available_connections) + in_use, in_use
 
     async def close(self) -> None:
-        """Ask nothing more."""
         self.up = False
         if self._trip is not None:
             await self._trip

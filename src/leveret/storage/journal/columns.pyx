@@ -164,7 +164,6 @@ cdef class Survey(Walk):
         return self.may_be_torn and not self.find(&header)
 
     cdef int step(self) except -1:
-        """See who is in one entry."""
         cdef const uint8_t* entry = self.index + self.position
         cdef const RecordEntry* record = <const RecordEntry*>entry
         cdef const AlsoEntry* also = <const AlsoEntry*>entry
@@ -292,7 +291,6 @@ cdef class EventColumns(Walk):
         return taken
 
     cdef int step(self) except -1:
-        """Add the rows of one entry."""
         cdef const uint8_t* entry = self.index + self.position
         cdef uint8_t kind = entry[0]
         if kind == PUBLISH:
@@ -483,6 +481,5 @@ cdef void start_row(Row* row, uint8_t kind, uint32_t queue, uint64_t seq, int64_
 
 
 cdef int put_end(Buffer ends, uint64_t end) except -1:
-    """Note where a value ends."""
     (<int32_t*>ends.extend(4))[0] = <int32_t>end
     return 0

@@ -119,7 +119,6 @@ class CommitBatchWriter(ABC):
         return False
 
     def end_append(self, batch: CommitBatch) -> None:
-        """A commit batch is written."""
         self.written = batch.seq
         self._sealer.forget()
         self.bytes_written += batch.plain_bytes
@@ -258,7 +257,6 @@ class Commit:
         return self._attempt(lambda: self._commit(batch))
 
     def _commit(self, batch: CommitBatch) -> None:
-        """Write what goes with a commit batch, then the commit batch itself."""
         if self.companion is not None:
             self._writer.account(self._commit_companion(self.companion, batch.when_ms))
         self._writer.commit(batch)
@@ -285,7 +283,6 @@ class Commit:
         return True
 
     def _check(self) -> None:
-        """Refuse to go on after a failure."""
         if self.failed is not None:
             raise type(self.failed)(str(self.failed)) from self.failed
 

@@ -108,7 +108,6 @@ cdef class Replay:
         return position + ENTRY_BYTES
 
     cdef uint64_t publish(self, uint64_t position) except 0:
-        """Put a message into its queues."""
         cdef const RecordEntry* record = <const RecordEntry*>(self.index + position)
         cdef const TimedEntry* timed
         cdef const AlsoEntry* also
@@ -150,7 +149,6 @@ cdef class Replay:
         return position
 
     cdef uint64_t dedup(self, uint64_t position) except 0:
-        """Take a de-duplication key with its time."""
         cdef const DedupEntry* entry = <const DedupEntry*>(self.index + position)
         cdef const TimedEntry* timed = <const TimedEntry*>(self.index + position + ENTRY_BYTES)
         position += ENTRY_BYTES

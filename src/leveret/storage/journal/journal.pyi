@@ -16,16 +16,11 @@ class FileJournal(Journal):
     durable: int
     segment: int
     offset: int
-    @property
-    def cached_bytes(self) -> int: ...
-    @property
-    def dirty(self) -> bool: ...
-    @property
-    def idle(self) -> bool: ...
-    @property
-    def unwritten_bytes(self) -> int: ...
-    @property
-    def behind(self) -> bool: ...
+    cached_bytes: int
+    dirty: bool
+    idle: bool
+    unwritten_bytes: int
+    behind: bool
     def begin(
         self, seq: int, segment: int, offset: int, reader: Reader, live: dict[int, int], placed: dict[int, int]
     ) -> None: ...

@@ -39,6 +39,32 @@ cdef enum:
 cdef class FileJournal(Journal):
     """Appends to commit batches and reads back from them; `leveret.storage.journal.store` opens one on a directory."""
 
+    cdef readonly uint64_t pending          # the commit batch that is being filled: what a publisher waits for
+    cdef readonly uint64_t durable          # the last commit batch that is confirmed
+    cdef readonly uint32_t segment          # where the commit batch being filled will begin
+    cdef readonly uint32_t offset
+    cdef uint32_t segment_filled            # the last one that holds more than empty commit batches
+    cdef readonly uint64_t sealed_bytes     # of commit batches that are sealed and not yet written
+    cdef public uint64_t frame_bytes_max
+    cdef uint64_t segment_bytes
+    cdef uint64_t unwritten_bytes_max
+    cdef uint32_t tag_bytes
+    cdef object clock
+    cdef Buffer body
+    cdef Buffer index
+    cdef Buffer spare
+    cdef list unwritten
+    cdef WrittenTail tail
+    cdef readonly dict live                 # segment -> records that some queue still holds
+    cdef readonly dict placed               # segment -> records that were ever put there
+    cdef object reader
+    cdef uint32_t counted                   # counts of one segment wait here to be added to live and placed
+    cdef int64_t live_change
+    cdef int64_t placed_change
+    cdef uint32_t window_segment
+    cdef uint32_t window_offset
+    cdef bytes window
+
     def __init__(self, options, clock):
         self.segment_bytes = options.segment_bytes
         self.unwritten_bytes_max = options.unwritten_bytes_max
@@ -202,12 +228,10 @@ cdef class FileJournal(Journal):
         return 0
 
     def defined(self, what: int, payload: bytes) -> int:
-        """Append a definition; give the segment that will hold it."""
         self.append_with_area(DEFINE, what, 0, 0, payload)
         return self.segment
 
     def deduplicated(self, queue: int, digest: bytes, seq: int, at_ms: int) -> int:
-        """Append a de-duplication key; give the segment that will hold it."""
         cdef DedupEntry* entry
         cdef TimedEntry* timed
         cdef bytes key = digest
@@ -284,7 +308,6 @@ cdef class FileJournal(Journal):
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to write."""
         return not self.unwritten and self.index.size == 0
 
     @property

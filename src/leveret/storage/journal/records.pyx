@@ -68,7 +68,6 @@ cdef class Buffer:
         return data
 
     cdef int append(self, const void* data, size_t size) except -1:
-        """Add bytes at the end."""
         if size:        # an empty buffer has no address, which would pass for a failure
             memcpy(self.extend(size), data, size)
         return 0

@@ -22,7 +22,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from leveret.core.errors import JournalFailed
-from leveret.core.histogram import Histogram
 from leveret.core.ports import JournaledState
 from leveret.storage.disk import Disk, replace_file
 from leveret.storage.encryption import KeyRef
@@ -83,6 +82,7 @@ class Store(ABC):
         on_durable: Callable[[int], None] | None,
     ) -> None:
         self._batches = writer
+        self.sync_us, self.batch_entries = writer.sync_us, writer.batch_entries
         kind = ThreadedCommit if threaded else Commit
         self.commit = kind(self.journal, writer, self.lock, on_failure, on_durable)
         if isinstance(self.commit, ThreadedCommit):
@@ -114,16 +114,6 @@ class Store(ABC):
     def syncs(self) -> int:
         """How often the log was synced since it was opened: shared by the callers that waited meanwhile."""
         return self._batches.syncs
-
-    @property
-    def sync_us(self) -> Histogram:
-        """How long those syncs took, in microseconds."""
-        return self._batches.sync_us
-
-    @property
-    def batch_entries(self) -> Histogram:
-        """How much went into one commit: entries of publishes, deliveries, settlements and definitions."""
-        return self._batches.batch_entries
 
     @property
     def bytes_written(self) -> int:

@@ -16,10 +16,8 @@ class Block:
     last_ms: int
     producers: dict[bytes, int] | None
     def __init__(self, first: int) -> None: ...
-    @property
-    def end(self) -> int: ...
-    @property
-    def bytes(self) -> int: ...
+    end: int
+    bytes: int
     def finish(self, salt: int, synced: int, sealing_bytes: int = 0) -> memoryview: ...
 
 @final
@@ -32,10 +30,8 @@ class StoredRecord:
     content: bytes
     filter_value: bytes
     producer: bytes
-    @property
-    def header(self) -> bytes: ...
-    @property
-    def body(self) -> bytes: ...
+    header: bytes
+    body: bytes
 
 class BlockHead:
     first: int
@@ -47,12 +43,9 @@ class BlockHead:
     filters: int
     start: int
     end: int
-    @property
-    def names_producers(self) -> bool: ...
-    @property
-    def is_lost(self) -> bool: ...
-    @property
-    def is_encrypted(self) -> bool: ...
+    names_producers: bool
+    is_lost: bool
+    is_encrypted: bool
     def alone(self, size: int) -> BlockHead: ...
     def may_match(self, wanted: Collection[bytes], match_unfiltered: bool) -> bool: ...
 
@@ -74,8 +67,7 @@ class Appender:
     def __init__(self, next_offset: int, last_ms: int, block_bytes: int, producers: Producers) -> None: ...
     next_offset: int
     last_ms: int
-    @property
-    def unwritten_bytes(self) -> int: ...
+    unwritten_bytes: int
     producers: Producers
     def append(
         self,

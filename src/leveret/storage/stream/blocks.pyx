@@ -323,7 +323,6 @@ cdef class Appender:
 
     @property
     def unwritten_bytes(self) -> int:
-        """What waits to be written."""
         return self.sealed_bytes + self.block.content.size
 
     def append(

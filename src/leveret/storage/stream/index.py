@@ -83,7 +83,6 @@ class Producers:
         return self._last.pop(name, None) is not None
 
     def copy(self) -> "Producers":
-        """The same, to go on separately."""
         twin = Producers()
         twin._last = self._last.copy()
         return twin

@@ -77,6 +77,7 @@ class PartitionLog(Appender):
         self.recovered = found
         self._on_failure = on_failure
         self._writer = PartitionWriter(disk, options, share, found)
+        self.resize, self.abandon = self._writer.resize, self._writer.close
         self.last_block = max((segment.last_block for segment in segments), default=0)
         self.committed = end
         self._forgotten: deque[bytes] = deque()
@@ -95,7 +96,6 @@ class PartitionLog(Appender):
 
     @property
     def syncs(self) -> int:
-        """How often the disk was waited for."""
         return self._writer.syncs
 
     @property
@@ -241,10 +241,6 @@ class PartitionLog(Appender):
         self._shared = None
         self.disk.forget()
 
-    def resize(self, segment_bytes: int) -> None:
-        """Let segments be of another size from the next block on."""
-        self._writer.resize(segment_bytes)
-
     def close(self, now_ms: int) -> None:
         """Commit, note where the log ends, and let go of the files."""
         try:
@@ -255,12 +251,7 @@ class PartitionLog(Appender):
         finally:
             self._writer.close()
 
-    def abandon(self) -> None:
-        """Let go of the files and leave everything as it is."""
-        self._writer.close()
-
     def _is_over(self, now_ms: int, max_age_ms: int | None, max_bytes: int | None) -> bool:
-        """Whether the oldest segment is to go."""
         if max_age_ms is not None and self.segments[0].last_ms < now_ms - max_age_ms:
             return True
         return max_bytes is not None and self.size_bytes > max_bytes
@@ -355,7 +346,6 @@ class PartitionWriter:
             self._synced_ms = now_ms
 
     def sync(self) -> None:
-        """Make everything that was written durable."""
         if self._unsynced:
             self._disk.datasync(self._fd)
             self._unsynced = False

@@ -149,7 +149,6 @@ class PartitionReader:
 
     @property
     def at_end(self) -> bool:
-        """Whether there is nothing more to read now."""
         return self.offset >= self._log.committed
 
     def read(self) -> list[StoredRecord]:

@@ -210,15 +210,12 @@ cdef class StreamRecorder(Recorder):
     # What consumer groups ask (leveret.core.consumer_groups)
 
     def earliest(self, partition: int) -> int:
-        """The offset of the oldest record."""
         return self.logs[partition].first_offset
 
     def latest(self, partition: int) -> int:
-        """The offset after the newest record."""
         return self.logs[partition].committed
 
     def at(self, partition: int, timestamp_ms: int) -> int:
-        """The offset of the first record of a time or later."""
         return offset_at(self.logs[partition], timestamp_ms)
 
     def cursor(self, partition, start, now_ms, wanted=None, match_unfiltered=False) -> LogCursor:

@@ -95,7 +95,6 @@ class SegmentScan:
         return self._size - segment.size
 
     def _note(self, data: bytes, head: BlockHead) -> None:
-        """Take a block into the index."""
         producers = {}
         if head.names_producers:
             records = records_in(*opened(self._keys, data, head)) or ()

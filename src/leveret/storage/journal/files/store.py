@@ -164,7 +164,6 @@ class FileStore(Store):
         return found
 
     def _release(self) -> None:
-        """Close files and let others in."""
         self._writer.close()
         self._reader.close()
         self.disk.unlock()
@@ -238,7 +237,6 @@ class SegmentWriter(CommitBatchWriter):
             self.check_space()
 
     def sync(self) -> None:
-        """Make everything that was written durable."""
         if self.synced < self.written:
             began_us = ticks_us()
             self._disk.datasync(self._fd)

@@ -219,7 +219,6 @@ class PostgresSession:
         self.close()
 
     def _connected(self) -> Connection:
-        """The connection, made if need be."""
         if self._connection is None:
             connection = psycopg.connect(self._target, autocommit=True)
             self._connection = connection

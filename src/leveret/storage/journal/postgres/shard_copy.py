@@ -92,6 +92,7 @@ class ShardCopy:
         """Segments below this one do not change any more, and were copied whole."""
         self._copied_streams: set[SegmentKey] = set()
         self._cancelled = threading.Event()
+        self.cancel = self._cancelled.set  # a running copy stops soon; from any thread
 
     def begin(self) -> None:
         """Own the shard in the target, with nothing in it."""
@@ -136,10 +137,6 @@ class ShardCopy:
         gone = self._ends.keys() - set(extent.segments)
         drop(self._target, [self._segment(number) for number in gone], self._values)
         self._set(extent)
-
-    def cancel(self) -> None:
-        """Let a running copy stop soon; from any thread."""
-        self._cancelled.set()
 
     def close(self) -> None:
         self._source.close()
@@ -239,7 +236,6 @@ class ShardCopy:
         self._copied_streams.remove(segment)
 
     def _compare(self, table: str) -> None:
-        """Refuse a copy that is not like the original."""
         weights = [
             done(each, lambda run: run(WEIGHT.format(table=table), {})[1]) for each in (self._source, self._target)
         ]
