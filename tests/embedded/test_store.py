@@ -7,7 +7,7 @@ import pytest
 
 import leveret
 from leveret.storage.journal.postgres import store as table_store
-from leveret.storage.store_url import shown
+from leveret.storage.options import shown
 from tests.postgres_server import PostgresServer
 from tests.waiting import PATIENCE_S
 

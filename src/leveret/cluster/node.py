@@ -90,7 +90,9 @@ class Node:
         self._tasks: list[asyncio.Task[None]] = []
         self._changing: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
-        hub.keep_password = self._keep_password
+        hub.keep_password = lambda name, password_hash: self.begin(
+            lambda core: hub.access.change_password(name, password_hash), lambda _: None
+        )
         hub.replies.node = name
         hub.replies.in_thread = self._replies_on
 
@@ -418,7 +420,3 @@ class Node:
     def _know(self, change: Definition) -> None:
         """A change was made on another node, or taken back: the parts that let clients in have to know."""
         self.hub.access.follow(change.kind, change.definition, change.removed)
-
-    def _keep_password(self, name: str, password_hash: str) -> None:
-        """Let every node have a better hash of a password."""
-        self.begin(lambda core: self.hub.access.change_password(name, password_hash), lambda _: None)

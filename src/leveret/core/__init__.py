@@ -15,7 +15,6 @@ dedup.py               de-duplication on publish: which keys a queue has seen wi
 definition_log.py      the definitions of a broker in its journal
 dispatch.pyx           pushing to consumers: which consumer gets the next message of a queue
 engine.pyx             what all queues of a broker share: sequence numbers, time, the time index and the journal
-equivalence.py         whether a redeclaration says the same as what exists
 errors.py              every error of Leveret: a closed set, so that each edge can map it by one table
 expiries.pyx           the one timer of a queue, and the expiries of its messages that are out of order
 filters.py             which messages of a queue browse, redrive and discard mean

@@ -9,11 +9,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from leveret.core import browse, deadletter
-from leveret.core.arguments import ARGUMENTS, check_equivalent, delay_ms, sent_delay_ms
+from leveret.core.arguments import ARGUMENTS, check_argument, check_equivalent, check_property, delay_ms, sent_delay_ms
 from leveret.core.dead_lettering import Callbacks, DeadLetters
 from leveret.core.definition_log import OF_VHOST, REMOVED, DefinitionLog, Kind, dumps
 from leveret.core.engine import Engine
-from leveret.core.equivalence import check_argument, check_property
 from leveret.core.errors import AccessRefused, PreconditionFailed, ResourceLocked, TooMany
 from leveret.core.exchanges import Exchange
 from leveret.core.held import Held

@@ -12,9 +12,9 @@ from leveret.core.arguments import (
     known_as,
     max_age,
     positive_time,
+    type_name,
     whole,
 )
-from leveret.core.equivalence import type_name
 from leveret.core.errors import InvalidArgument
 from leveret.core.names import described
 from leveret.core.queue import Queue

@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from leveret.core.equivalence import type_name
+from leveret.core.arguments import type_name
 from leveret.core.errors import InvalidArgument
 from leveret.core.exchanges import DefaultExchange, Exchange
 from leveret.core.properties import Properties

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
-from leveret.core.arguments import QUEUE_TYPES
-from leveret.core.equivalence import check_argument, check_property, type_name
+from leveret.core.arguments import QUEUE_TYPES, check_argument, check_property, type_name
 from leveret.core.errors import (
     AccessRefused,
     ExchangeNotFound,

@@ -9,9 +9,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from leveret.core.arguments import DISPLAY_NAME, QUEUE_TYPE
+from leveret.core.arguments import DISPLAY_NAME, QUEUE_TYPE, check_argument
 from leveret.core.broker import Broker as Core
-from leveret.core.equivalence import check_argument
 from leveret.core.errors import InvalidArgument, NotSupported
 from leveret.core.names import described
 from leveret.core.queue import Queue as CoreQueue

@@ -16,7 +16,7 @@ from leveret.observability.logs import Log
 from leveret.storage.blobs import Blobs, BlobStore, LocalBlobs, RemoteBlobs
 from leveret.storage.disk import Disk
 from leveret.storage.journal.store import Store
-from leveret.storage.store_url import is_url
+from leveret.storage.options import is_url
 
 if TYPE_CHECKING:
     from leveret.runtime.outgoing import PreparedMessage

@@ -22,9 +22,8 @@ from leveret.storage.journal.files.store import FileStore
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.postgres.store import TableStore, Takeover
 from leveret.storage.journal.store import Store
-from leveret.storage.options import JournalOptions, StreamOptions
+from leveret.storage.options import JournalOptions, StreamOptions, is_url
 from leveret.storage.segments import Damage
-from leveret.storage.store_url import is_url
 from leveret.storage.stream.postgres import TableStreamDirectories
 from leveret.storage.stream.recovery import verify_partition
 from leveret.storage.stream.store import Fetch, FileStreamDirectories, StreamDirectories, StreamStore, no_blobs

@@ -49,7 +49,7 @@ from leveret.server.tls_files import TlsFiles
 from leveret.server.web import Shared, SqsServer, Web, quota_of, settings_of, sinks_of
 from leveret.storage.disk import Disk
 from leveret.storage.journal.store import Store
-from leveret.storage.store_url import shown
+from leveret.storage.options import shown
 from leveret.wire.replies import Reply
 
 

@@ -21,8 +21,7 @@ from leveret.security.cluster_secret import check_secrets
 from leveret.security.peers import is_loopback
 from leveret.server.addresses import proxies_of
 from leveret.server.authentication import backend_names
-from leveret.storage.options import options_of, unknown_name
-from leveret.storage.store_url import is_url
+from leveret.storage.options import is_url, options_of, unknown_name
 
 PREFIX = "LEVERET_"
 CONFIG = PREFIX + "CONFIG"

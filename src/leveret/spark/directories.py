@@ -14,7 +14,7 @@ import re
 from urllib.parse import unquote, urlsplit
 
 from leveret.core.errors import InvalidArgument
-from leveret.storage.store_url import is_url
+from leveret.storage.options import is_url
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)|(file):", re.IGNORECASE)
 _PATTERNS = re.compile(r"([\[\]{}*?\\])")

@@ -13,7 +13,7 @@ from leveret.spark.spans import OffsetSpan
 from leveret.spark.streams import BlockGroup, Ends, Survey
 from leveret.storage.disk import Disk
 from leveret.storage.encryption import load_keys
-from leveret.storage.store_url import is_url
+from leveret.storage.options import is_url
 from leveret.storage.stream.reader import LogFiles, offset_at, piece, reach
 
 DIRECTORY = "streams"

@@ -7,5 +7,4 @@ disk.py        the file system as the journal uses it: all that can fail, tear o
 encryption.py  encryption at rest: AES-256-GCM with a key of its own for each segment, checkpoint, index
 options.py     what can be chosen about a journal and about streams
 segments.py    what segments of the journal and of streams have in common, whatever lies in them
-store_url.py   where a log is: the path of a directory, or the URL of a database
 """

@@ -1,5 +1,6 @@
 """What can be chosen about a journal and about streams."""
 
+import re
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, Literal
@@ -8,6 +9,21 @@ from leveret.config import Options
 from leveret.core.arguments import SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
 from leveret.core.errors import InvalidArgument
 from leveret.storage.encryption import MasterKeys
+
+SCHEMES = ("postgresql://", "postgres://")
+PASSWORD = re.compile(r"(?<=[?&]password=)[^&]*|(?<=[?&]sslpassword=)[^&]*")
+USER_PASSWORD = re.compile(r"^(\w+://[^/?:@]*):[^/]*@")
+
+
+def is_url(place: str) -> bool:
+    """Whether a place is the URL of a database."""
+    return place.startswith(SCHEMES)
+
+
+def shown(place: str) -> str:
+    """A place as it may be logged: without a password."""
+    return PASSWORD.sub("", USER_PASSWORD.sub(r"\1@", place)) if is_url(place) else place
+
 
 MIB = 1 << 20
 JOURNAL_SEGMENT_BYTES_MAX = 1 << 30

@@ -15,7 +15,7 @@ from leveret.cluster.shards.groups import GroupFacts, check_url, facts_of
 from leveret.cluster.shards.moving import Moving
 from leveret.core.errors import InvalidArgument, LeveretError, NotFound, PreconditionFailed, Unreachable
 from leveret.observability.logs import Log
-from leveret.storage.store_url import shown
+from leveret.storage.options import shown
 
 REACH, LEARN, MOVE = "reach", "learn", "move"
 REACH_S = 20.0

@@ -29,7 +29,7 @@ from leveret.cluster.catalog.log import CREATE as CATALOG
 from leveret.core.errors import InvalidArgument, NotFound, PreconditionFailed, StoreUnreachable, TooMany
 from leveret.storage.journal.postgres.session import PostgresSession, Run
 from leveret.storage.journal.postgres.table import Unknown
-from leveret.storage.store_url import is_url
+from leveret.storage.options import is_url
 
 TIMEOUT_MS = 10_000
 URL_CHARACTERS_MAX = 2_000

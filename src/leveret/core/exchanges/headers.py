@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from leveret.core.equivalence import type_name
+from leveret.core.arguments import type_name
 from leveret.core.errors import PreconditionFailed
 from leveret.core.exchanges.base import Arguments, Binding, Exchange
 

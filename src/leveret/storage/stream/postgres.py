@@ -8,7 +8,6 @@ nothing was appended for a while; then it begins where the next append does, and
 reads there.
 """
 
-import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -28,7 +27,7 @@ from leveret.storage.journal.postgres.table import (
 )
 from leveret.storage.stream.index import SUFFIX, index_name
 from leveret.storage.stream.segments import base_of, segment_name
-from leveret.storage.stream.store import StreamDirectories
+from leveret.storage.stream.store import ObjectDisk, StreamDirectories
 
 PAGE_BYTES = 256 << 10
 PAGES_MAX = 64
@@ -228,7 +227,7 @@ class Changes:
             self._taken = None  # only now: until its file is known to be stored, a change counts as on its way
 
 
-class TableDisk(Disk):
+class TableDisk(ObjectDisk[TableFile]):
     """One partition of a stream in the tables of a shard: the same calls as on a directory.
 
     Segments are tables and an index is a column beside them, so a file that is to take the place of an index is in
@@ -250,14 +249,12 @@ class TableDisk(Disk):
     ) -> None:
         """Use the segments that a partition has; `on_unlink` is told of those that it does not have any more."""
         self._partition = partition
-        self._files = {segment_name(file.key.base): file for file in files}
+        super().__init__({segment_name(file.key.base): file for file in files})
         self._changes = changes
         self._pages = pages
         self._table = table
         self._on_unlink = on_unlink
         self._temporary: dict[str, bytearray] = {}
-        self._open: dict[int, TableFile | bytearray] = {}
-        self._numbers = itertools.count()
         self._lock = threading.Lock()  # around what decides whether a table may be dropped
 
     @property
@@ -278,16 +275,6 @@ class TableDisk(Disk):
             file.opened += 1
         return self._opened(file)
 
-    def _opened(self, content: TableFile | bytearray) -> int:
-        number = next(self._numbers)
-        self._open[number] = content
-        return number
-
-    def _file(self, name: str) -> TableFile:
-        if name not in self._files:
-            raise FileNotFoundError(name)
-        return self._files[name]
-
     def _segment(self, fd: int) -> TableFile:
         file = self._open[fd]
         assert isinstance(file, TableFile), "an index is read as a whole"
@@ -302,15 +289,6 @@ class TableDisk(Disk):
             self._changes.stage(content, SegmentAppend(content.key, content.size, data))
             self._pages.extend(content, data)
         return len(data)
-
-    def datasync(self, fd: int) -> None:
-        """The next commit batch makes it durable."""
-
-    def sync(self, fd: int) -> None:
-        """The next commit batch makes it durable."""
-
-    def sync_dir(self) -> None:
-        """The next commit batch makes it durable."""
 
     def pread(self, fd: int, size: int, offset: int) -> bytes:
         return self._pages.read(self._segment(fd), size, offset)

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from leveret.core.broker import Broker
 from leveret.core.consumer_groups import ConsumerGroups
@@ -36,14 +37,38 @@ from leveret.storage.stream.log import PartitionLog
 from leveret.storage.stream.recorder import StreamRecorder
 from leveret.storage.stream.segments import PartitionShare, Segment
 
+File = TypeVar("File")
 
-class MemoryDisk(Disk):
-    """A directory in memory, for a broker that keeps nothing: its files are gone with the process."""
 
-    def __init__(self) -> None:
-        self._files: dict[str, bytearray] = {}
-        self._open: dict[int, bytearray] = {}
+class ObjectDisk(Disk, Generic[File]):
+    """A directory whose files are objects of this process; to sync them is not its business."""
+
+    def __init__(self, files: dict[str, File]) -> None:
+        self._files = files
+        self._open: dict[int, File | bytearray] = {}
         self._numbers = itertools.count()
+
+    def _opened(self, content: File | bytearray) -> int:
+        number = next(self._numbers)
+        self._open[number] = content
+        return number
+
+    def _file(self, name: str) -> File:
+        if name not in self._files:
+            raise FileNotFoundError(name)
+        return self._files[name]
+
+    def datasync(self, fd: int) -> None:
+        """See ObjectDisk."""
+
+    sync = datasync
+
+    def sync_dir(self) -> None:
+        """See ObjectDisk."""
+
+
+class MemoryDisk(ObjectDisk[bytearray]):
+    """A directory in memory, for a broker that keeps nothing: its files are gone with the process."""
 
     def open_append(self, name: str) -> int:
         return self._opened(self._files.setdefault(name, bytearray()))
@@ -52,31 +77,12 @@ class MemoryDisk(Disk):
         """See Disk; an open file can be read after its name is gone."""
         return self._opened(self._file(name))
 
-    def _opened(self, content: bytearray) -> int:
-        number = next(self._numbers)
-        self._open[number] = content
-        return number
-
-    def _file(self, name: str) -> bytearray:
-        if name not in self._files:
-            raise FileNotFoundError(name)
-        return self._files[name]
-
     def write(self, fd: int, buffers: Sequence[Bytes]) -> int:
         content = self._open[fd]
         before = len(content)
         for buffer in buffers:
             content += buffer
         return len(content) - before
-
-    def datasync(self, fd: int) -> None:
-        """Nothing is durable here."""
-
-    def sync(self, fd: int) -> None:
-        """Nothing is durable here."""
-
-    def sync_dir(self) -> None:
-        """Nothing is durable here."""
 
     def pread(self, fd: int, size: int, offset: int) -> bytes:
         return bytes(memoryview(self._open[fd])[offset : offset + size])
@@ -117,7 +123,7 @@ class StreamDirectories:
 
     def partition(self, stream: int, number: int) -> Disk:
         """The directory of one partition, made if need be."""
-        return MemoryDisk()
+        return MemoryDisk({})
 
     def numbers(self) -> list[int]:
         """The streams that have directories."""
