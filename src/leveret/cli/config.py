@@ -10,7 +10,7 @@ from typing import Any
 from leveret.cli.output import as_json, print_table
 from leveret.cli.parser import JSON, Command, Word, argument, run_word, worded
 from leveret.server.settings import CONFIG, OPTIONS, from_environment, from_file, server_options, shown, variable
-from leveret.storage.store_url import shown as without_password
+from leveret.storage.options import shown as without_password
 
 DEFAULT, HIDDEN = "default", "(secret)"
 URL_PASSWORD = re.compile(r"(://[^/@:]*):[^/@]*@")

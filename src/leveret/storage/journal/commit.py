@@ -133,14 +133,13 @@ class Commit:
         writer: CommitBatchWriter,
         lock: Lock,
         on_failure: Callable[[JournalFailed], None] = stop_process,
-        on_durable: Callable[[int], None] | None = None,
     ) -> None:
         """Commit what a journal seals; `lock` is the one that protects the journal."""
         self._journal = journal
         self._writer = writer
         self._lock = lock
         self.on_failure = on_failure
-        self.on_durable = on_durable
+        self.on_durable: Callable[[int], None] | None = None
         self.companion: Companion | None = None
         self._mutex = threading.Lock()
         self._gates: dict[int, threading.Lock] = {}

@@ -74,17 +74,11 @@ class Store(ABC):
         """Whether the oldest segment was left to empty by itself at the last look."""
         self._oldest = 0, 0  # the oldest segment and what lived in it at the last look
 
-    def start(
-        self,
-        writer: CommitBatchWriter,
-        threaded: bool,
-        on_failure: Callable[[JournalFailed], None],
-        on_durable: Callable[[int], None] | None,
-    ) -> None:
+    def start(self, writer: CommitBatchWriter, threaded: bool, on_failure: Callable[[JournalFailed], None]) -> None:
         self._batches = writer
         self.sync_us, self.batch_entries = writer.sync_us, writer.batch_entries
         kind = ThreadedCommit if threaded else Commit
-        self.commit = kind(self.journal, writer, self.lock, on_failure, on_durable)
+        self.commit = kind(self.journal, writer, self.lock, on_failure)
         if isinstance(self.commit, ThreadedCommit):
             self.commit.start()
 

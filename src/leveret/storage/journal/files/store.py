@@ -58,7 +58,6 @@ class FileStore(Store):
         threaded: bool = True,
         salvage: bool = False,
         on_failure: Callable[[JournalFailed], None] = stop_process,
-        on_durable: Callable[[int], None] | None = None,
         names: Names = lambda numbers: {},
     ) -> None:
         super().__init__(journal, state, lock, options, names)
@@ -77,7 +76,7 @@ class FileStore(Store):
         except BaseException:
             self._release()
             raise
-        self.start(self._writer, threaded, on_failure, on_durable)
+        self.start(self._writer, threaded, on_failure)
         if self.recovered.skipped_bytes or self.recovered.skipped_frames:
             self.checkpoint()
 

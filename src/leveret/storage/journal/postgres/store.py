@@ -72,7 +72,6 @@ class TableStore(Store):
         claim: Takeover | None = None,
         threaded: bool = True,
         on_failure: Callable[[JournalFailed], None] = stop_process,
-        on_durable: Callable[[int], None] | None = None,
         names: Names = lambda numbers: {},
         pause: Callable[[float], object] | None = None,
     ) -> None:
@@ -95,7 +94,7 @@ class TableStore(Store):
         except BaseException:
             self._release()
             raise
-        self.start(self._writer, threaded, on_failure, on_durable)
+        self.start(self._writer, threaded, on_failure)
 
     @property
     def trouble(self) -> str | None:
