@@ -36,7 +36,15 @@ class StoreOptions:
     interval_ms: int = option(200, "time between syncs when sync is interval")
     encryption_key_file: str | None = option(None, "file with the keys for encryption at rest; the first one writes")
     encryption_key_env: str | None = option(None, "environment variable with the keys for encryption at rest")
-    archive_dir: str | None = option(None, "directory that gets each log segment before it is removed")
+    archive_dir: str | None = option(
+        None, "directory that gets each log segment before it is removed; none is kept as history then"
+    )
+    history_age_s: float = option(
+        7 * 86_400, "time for which log segments are kept as history for the pipeline; 0: they are removed at once"
+    )
+    history_bytes: int = option(
+        10 << 30, "size of that history, of all shards of a cluster together; beyond, the oldest goes; 0: none is kept"
+    )
     blobs: str | None = option(None, "URL of the object store for large bodies; default: a directory beside the log")
     blob_bytes: int = option(256 * 1024, "bodies over this size are kept outside of the log")
     message_bytes_max: int = option(16 * MIB, "largest body of a queue without a max_message_size of its own")

@@ -15,12 +15,17 @@ import pytest
 
 import leveret
 from leveret.cli import main
+from leveret.cli.target import RemoteServer
 from leveret.spark.commands.context import Context
 from leveret.spark.progress import Status
+from leveret.storage.disk import Disk
+from leveret.storage.journal.files.meta import read_meta
 from tests.server.control_world import Served
+from tests.server_process import ServerProcess
 from tests.sources import ROOT
 from tests.spark.history import small_history
 from tests.spark.test_store_archive import seal
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,6 +121,21 @@ def test_what_a_quiet_server_has_is_archived_once(run: Run, tmp_path: Path) -> N
         served.stop()
     assert lives["messages"] == 4
     assert {row["outcome"]: row["messages"] for row in lives["outcomes"]} == {"acked": 3, "open": 1}
+
+
+def test_what_was_consumed_on_a_default_server_is_archived(run: Run, tmp_path: Path) -> None:
+    flags = {"path": tmp_path / "data", "out": tmp_path / "archive"}
+    with ServerProcess(tmp_path) as server, server.client() as client:
+        orders = client.queue("orders")
+        for _ in range(20):
+            orders.send_many(["order"] * 100)
+        for _ in range(199):
+            orders.ack_many(orders.receive(10))
+        RemoteServer(client).call("journal.seal")
+        wait_until(lambda: read_meta(Disk(server.data)).oldest > 1)
+        assert run("archive", **flags)["messages"] == 2_000
+    lives = run("lifecycle", path=server.data, archive=tmp_path / "archive", out=tmp_path / "lives")
+    assert {row["outcome"]: row["messages"] for row in lives["outcomes"]} == {"acked": 1_990, "open": 10}
 
 
 def test_what_the_readme_does_with_spark_works(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,9 +14,8 @@ from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound, Wrong
 from leveret.core.names import INTERNAL_VHOST
 from leveret.core.properties import Properties
 from leveret.runtime.bodies import BYTES_TYPE, HEADERS
+from leveret.spark.segments import number_of
 from leveret.spark.source import LeveretSource
-from leveret.storage.disk import Disk
-from leveret.storage.journal.files.meta import read_meta, write_meta
 from tests.spark.history import reader_of, rows_of, small_history
 from tests.waiting import wait_until
 
@@ -190,11 +188,26 @@ def test_a_segment_that_went_after_it_was_planned_is_named(tmp_path: Path) -> No
         list(reader.read(piece))
 
 
-def test_a_segment_that_compaction_removed_and_a_crash_brought_back_does_not_count(tmp_path: Path) -> None:
-    small_history(tmp_path)
-    disk = Disk(tmp_path)
-    write_meta(disk, replace(read_meta(disk), oldest=2))
-    assert rows_of(tmp_path) == []
+@pytest.mark.parametrize(("history_bytes", "begins_at_1"), [(1 << 30, True), (60_000, False)])
+def test_each_message_has_one_row_however_often_it_was_moved(
+    tmp_path: Path, history_bytes: int, begins_at_1: bool
+) -> None:
+    with leveret.open(tmp_path, sync="never", segment_bytes=4096, history_bytes=history_bytes) as broker:
+        orders, kept = broker.queue("orders"), broker.queue("kept")
+        for number in range(200):
+            if number % 50 == 0:
+                kept.send(b"kept")
+            orders.send(bytes(500))
+            orders.receive()[0].ack()
+        store = broker.runtime.store
+        assert store is not None
+        wait_until(lambda: store.oldest > 25)
+    there = {(row["queue_id"], row["seq"]) for row in rows_of(tmp_path) if row["event"] in ("published", "moved")}
+    moved = [row["seq"] for row in rows_of(tmp_path, queue="kept") if row["event"] == "moved"]
+    assert len(moved) > len(set(moved)), "some were moved twice"
+    messages = [(row["queue_id"], row["offset"]) for row in rows_of(tmp_path, table="messages")]
+    assert sorted(messages) == sorted(there)
+    assert (number_of(str(segments(tmp_path)[0])) == 1) == begins_at_1
 
 
 def test_letters_between_shards_are_no_messages(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from leveret.operations.operation import ADMINISTERED, changes, looks
 from leveret.runtime.key_rotation import RotationProgress, as_facts
 from leveret.runtime.runtime import Runtime
 
-COUNTED = ("segments", "stream_segments", "bodies", "total", "left")
+COUNTED = ("segments", "history", "stream_segments", "bodies", "total", "left")
 STATES = ("failed", "running", "done", "none")
 """Of several shards the first of these that one of them is in counts for all."""
 

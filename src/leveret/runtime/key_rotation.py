@@ -1,6 +1,7 @@
 """Rotation of the encryption key: everything that another key encrypts, or none, is encrypted by the first one.
 
     journal      the live records of older segments are copied into new ones, and the segments removed (compaction)
+    history      segments in files are written anew; those in a database are left until they go
     checkpoint   a new one is written
     streams      segments in files are written anew; those in a database go with the retention of their streams
     bodies       large bodies are replaced
@@ -43,6 +44,7 @@ class RotationProgress:
     """running, done or failed"""
     key: str = ""
     segments: int = 0
+    history: int = 0
     stream_segments: int = 0
     bodies: int = 0
     total: int = 0
@@ -56,7 +58,7 @@ class RotationProgress:
     @property
     def left(self) -> int:
         """Objects that are to be encrypted anew."""
-        return self.segments + self.stream_segments + self.bodies
+        return self.segments + self.history + self.stream_segments + self.bodies
 
 
 class Rotation:
@@ -107,6 +109,13 @@ class Rotation:
         progress.total = progress.left
         yield
         yield from self._compact(until)
+        history = self._store.foreign_history()
+        progress.history, progress.total = len(history), progress.total + len(history)
+        for segment in history:
+            self._check_room()
+            self._store.reseal(segment)
+            progress.history -= 1
+            yield
         if not self._store.checkpoint():
             raise DiskFull("there is no room for a checkpoint: free space")
         yield
@@ -148,8 +157,9 @@ class Rotation:
         """Let META name the keys that are needed, and tell which ones are not."""
         progress, store = self.progress, self._store
         needed = {key_id.hex(): "segments of streams in PostgreSQL" for key_id in in_tables if key_id != PLAIN}
-        for key_id, count in self._other_keys().items():
-            needed[key_id] = ", ".join(filter(None, (needed.get(key_id), f"{count} staged pieces")))
+        for counts, what in ((self._other_keys(), "staged pieces"), (store.history_keys(), "segments of history")):
+            for key_id, count in counts.items():
+                needed[key_id] = ", ".join(filter(None, (needed.get(key_id), f"{count} {what}")))
         progress.needed = {key_id: why for key_id, why in needed.items() if key_id not in (progress.key, PLAIN.hex())}
         progress.archived = dict(archived(store.options.archive_dir))
         known = (progress.key, *progress.needed)

@@ -30,6 +30,7 @@ from leveret.runtime.large_bodies import LargeBodies
 from leveret.runtime.receipts import Receipts
 from leveret.runtime.threads import Lock, Ticker
 from leveret.runtime.waiters import Waiters
+from leveret.storage.journal.history import LOOK_MS
 from leveret.storage.journal.store import Store
 from leveret.storage.stream.store import StreamStore
 
@@ -117,25 +118,27 @@ class Housekeeper:
         self._ticker = Ticker(runtime.clock, runtime.lock, self.step, "leveret-housekeeper")
         self.stop = self._ticker.stop
         self._segment = 0
+        self._idle = True
+        """Whether there is no look soon: at most one at history, which may be old by then."""
         self.rotation: Rotation | None = None
 
     # Under the lock
 
     def plan(self) -> None:
         """Look around soon, unless that is planned."""
-        if self._ticker.planned_ms == NEVER_MS:
+        if self._idle:
+            self._idle = False
             self._ticker.plan(self._clock.now_ms() + HOUSEKEEP_MS)
 
     def attach(self, store: Store) -> None:
         """Look after a store from now on."""
         self._segment = store.journal.segment + HOUSEKEEP_SEGMENTS
-        if store.journal.full or store.watched:
+        if store.journal.full or store.watched or store.history.figures.segments:
             self.plan()  # nothing is committed as long as all publishes are refused: look for room
 
     def written(self, segment: int) -> None:
         """Something was appended to a segment of the journal: look around soon, at once if there are some new ones."""
-        if self._ticker.planned_ms == NEVER_MS:
-            self.plan()
+        self.plan()
         if segment >= self._segment:
             self._segment = segment + HOUSEKEEP_SEGMENTS
             self._ticker.plan(self._clock.now_ms())
@@ -151,6 +154,7 @@ class Housekeeper:
 
     def step(self) -> int:
         """Checkpoint, compact and delete a bounded piece; give the time of the next one."""
+        self._idle = True
         try:
             wait_ms = self._step()
         except JournalFailed:
@@ -172,7 +176,9 @@ class Housekeeper:
             again = True
         if self.rotation is not None and self.rotation.step():
             return BUSY_MS
-        return (BUSY_MS if more else HOUSEKEEP_MS) if again else None
+        if again:
+            return BUSY_MS if more else HOUSEKEEP_MS
+        return LOOK_MS if store.history.figures.segments else None
 
     def _keep_streams_small(self, streams: StreamStore) -> bool:
         """Retain and remove streams, and put out silent members of groups; True while there is something to look at."""

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 
 from leveret.core import browse, tally
 from leveret.core.broker import Broker as Core
@@ -74,6 +74,13 @@ class JournalStats:
     """Publishes are refused because the disk is nearly full."""
     archive_problem: str | None
     """Why segments that should be in the archive are still in the log."""
+    history_segments: int
+    """Segments that are kept for the pipeline after they have left the log, and their bytes."""
+    history_bytes: int
+    history_begins_ms: int | None
+    """From when on every event is in history or the log; None: since the store was made."""
+    history_dropped: int
+    """Segments of history that a limit has removed since the broker was opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +170,13 @@ def journal_stats(store: Store, first_batch: int, published: int) -> JournalStat
         cached_bytes=journal.cached_bytes,
         full=journal.full,
         archive_problem=None if problem is None else str(problem),
+        **{f"history_{name}": figure for name, figure in asdict(store.history.figures).items()},
     )
+
+
+def history_begins_ms(journals: Iterable[JournalStats]) -> int | None:
+    """From when on the history of several shards is complete; None: since they were made."""
+    return max((each.history_begins_ms for each in journals if each.history_begins_ms is not None), default=None)
 
 
 def recovery_report(store: Store, streams: StreamStore) -> RecoveryReport:

@@ -162,6 +162,8 @@ def journal_options(options: Options) -> JournalOptions:
         spare_bytes=options.spare_bytes,
         disk_free_min_bytes=options.disk_free_min_bytes,
         archive_dir=options.archive_dir,
+        history_age_ms=int(options.history_age_s * 1_000),
+        history_bytes=options.history_bytes,
         blob_bytes=options.blob_bytes,
         blob_url=options.blobs,
         keys=load_keys(options.encryption_key_file, options.encryption_key_env),

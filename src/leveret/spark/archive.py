@@ -46,6 +46,7 @@ from leveret.spark.tables import read_table
 from leveret.spark.tasks import Batches, scattered
 from leveret.storage.disk import Disk
 from leveret.storage.encryption import load_keys
+from leveret.storage.journal.files.meta import read_meta
 
 if TYPE_CHECKING:
     from leveret.spark.store_segments import StoreSegments
@@ -326,14 +327,14 @@ def _streamed(spark: SparkSession, job: Archive, tables: IcebergArchive, stream:
 
 
 def _remove_segments(job: Archive, state: ArchiveState) -> int:
-    """Remove archived segments from where the broker hands them to; its own directory it clears itself."""
+    """Remove archived segments from where the broker hands them to, and from its history: its log is its own."""
     removed = 0
     for source in job.sources:
-        if is_data_directory(source):
-            continue
+        oldest = read_meta(Disk(source)).oldest if is_data_directory(source) else None
         for path in segment_files(source):
-            if state.journal(shard_in(path)).has(number_of(path)):
-                os.unlink(path)
+            number = number_of(path)
+            if state.journal(shard_in(path)).has(number) and (oldest is None or number < oldest):
+                Path(path).unlink(missing_ok=True)
                 Path(path.removesuffix(".log") + ".names.json").unlink(missing_ok=True)
                 removed += 1
     return removed

@@ -14,7 +14,6 @@ from leveret.spark.records import STREAM
 from leveret.spark.segments import (
     ShardNames,
     Slice,
-    is_data_directory,
     named_slices,
     open_segment,
     segment_files,
@@ -46,7 +45,7 @@ class JournalScan:
     slice_bytes: int = 32 << 20
     keys: tuple[str | None, str | None] = (None, None)
     moved: bool | None = None
-    """Whether publishes that were moved forward count as messages; None: if the originals are gone."""
+    """Whether publishes that were moved forward count as messages; None: where the originals are gone."""
     beyond: str | None = None
     """An archive: only segments that it does not have."""
 
@@ -72,37 +71,40 @@ class JournalScan:
     def batches(self, piece: Slice) -> Iterator[pa.RecordBatch]:
         """The rows of one slice."""
         table, segment = self.chosen, open_segment(piece.path)
-        columns = EventColumns(
-            segment.data,
-            piece.path,
-            piece.offset,
-            piece.end,
-            segment.header.salt,
-            open_batch=segment.header.opener(load_keys(*self.keys)),
-            queues=None if self.queues is None else piece.names.numbers(self.queues),
-            since_ms=self.since_ms,
-            until_ms=self.until_ms,
-            content=self.table == "messages",
-            moved=self._moved_count(),
-        )
         inner = [number for number, queue in piece.names.queues.items() if queue.vhost == INTERNAL_VHOST]
-        while columns.fill(BATCH_ROWS):
-            batch = ColumnBatch(columns.rows, columns.take(), piece.names, shard_in(piece.path))
-            rows = record_batch(table, batch)
-            if inner:  # outbox messages between shards, which are no messages of anybody
-                rows = rows.filter(pc.invert(pc.is_in(batch.array("queue", pa.int32()), pa.array(inner, pa.int32()))))
-            if rows.num_rows:
-                yield rows
+        until = self._moved_until(piece)
+        for offset, end, moved in ((piece.offset, until, True), (until, piece.end, False)):
+            columns = EventColumns(
+                segment.data,
+                piece.path,
+                offset,
+                end,
+                segment.header.salt,
+                open_batch=segment.header.opener(load_keys(*self.keys)),
+                queues=None if self.queues is None else piece.names.numbers(self.queues),
+                since_ms=self.since_ms,
+                until_ms=self.until_ms,
+                content=self.table == "messages",
+                moved=moved,
+            )
+            while columns.fill(BATCH_ROWS):
+                batch = ColumnBatch(columns.rows, columns.take(), piece.names, shard_in(piece.path))
+                rows = record_batch(table, batch)
+                if inner:  # outbox messages between shards, which are no messages of anybody
+                    queues = batch.array("queue", pa.int32())
+                    rows = rows.filter(pc.invert(pc.is_in(queues, pa.array(inner, pa.int32()))))
+                if rows.num_rows:
+                    yield rows
 
     def _may_hold(self, piece: Slice) -> bool:
         """Whether a slice has wanted queues and is of a wanted time."""
         if self.queues is not None and not any(queue.name in self.queues for queue in piece.names.queues.values()):
             return False
         early_enough = piece.first_ms - COMMIT_DELAY_MAX_MS < self.until_ms
-        return piece.last_ms >= self.since_ms and (early_enough or self._moved_count())
+        return piece.last_ms >= self.since_ms and (early_enough or self._moved_until(piece) > piece.offset)
 
-    def _moved_count(self) -> bool:
-        """Whether publishes that were moved forward count: as messages only where the originals are gone."""
-        if self.table == "events" or self.moved is not None:
-            return self.table == "events" or self.moved is True
-        return len(self.directories) == 1 and is_data_directory(self.directories[0])
+    def _moved_until(self, piece: Slice) -> int:
+        """Up to where publishes that were moved forward count: as messages only where the originals are gone."""
+        if self.table == "events" or self.moved:
+            return piece.end
+        return piece.offset if self.moved is False else max(piece.offset, piece.moved_until)

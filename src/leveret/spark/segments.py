@@ -19,7 +19,7 @@ from leveret.core.errors import DamagedJournal, NotFound
 from leveret.storage.disk import Disk
 from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.columns import Survey
-from leveret.storage.journal.files.meta import META_NAME, read_meta
+from leveret.storage.journal.files.meta import META_NAME
 from leveret.storage.journal.files.segments import SegmentHeader, parse_header, segment_name, segment_numbers, shard_of
 from leveret.storage.segments import HEADER_BYTES
 
@@ -100,6 +100,8 @@ class Slice:
     first_ms: int
     last_ms: int
     names: EntityNames = field(default_factory=EntityNames)
+    moved_until: int = 0
+    """Publishes before this offset that were moved forward are the only ones of their messages that there are."""
 
 
 class OpenSegment(NamedTuple):
@@ -115,13 +117,9 @@ def segment_files(*directories: str) -> list[str]:
     check_directories(*directories)
     found: dict[tuple[int, int], str] = {}
     for place in places(*directories):
-        disk = Disk(place)
-        # What is older than META says was removed; a crash may have brought it back.
-        oldest = read_meta(disk).oldest if is_data_directory(place) else 0
-        for number in segment_numbers(disk):
-            if number >= oldest:
-                path = os.path.join(place, segment_name(number))
-                found.setdefault((shard_in(path), number), path)
+        for number in segment_numbers(Disk(place)):
+            path = os.path.join(place, segment_name(number))
+            found.setdefault((shard_in(path), number), path)
     return [found[segment] for segment in sorted(found)]
 
 
@@ -208,13 +206,42 @@ def named_slices(directories: tuple[str, ...], names: ShardNames, keys: MasterKe
     return slices_of(files, names, keys, slice_bytes, live_segment(files, *directories))
 
 
+class MovedMessages:
+    """Which publishes that were moved forward are the only ones of their messages in a journal: the first segments
+    may be gone.
+
+    Compaction moves what lives in the oldest segment, one segment after the other. So all that was moved before the
+    first segment that is here was the oldest one is of segments that are gone, and has no other publish here; all that
+    was moved from then on has. That begins with a message that was first published here, or was moved here before.
+    """
+
+    def __init__(self, first: int) -> None:
+        """The first segment that there is."""
+        self._over = first == 1
+        self._first_seq = -1
+        self._seen: set[tuple[int, int]] = set()
+
+    def until(self, survey: Survey) -> int:
+        """Up to where that is so in the next piece."""
+        if self._first_seq < 0:
+            self._first_seq = survey.first_seq
+        for offset, seq, queue in () if self._over else survey.moved:
+            if 0 <= self._first_seq <= seq or (seq, queue) in self._seen:
+                self._over, self._seen = True, set()
+                return offset
+            self._seen.add((seq, queue))
+        return 0 if self._over else survey.offset
+
+
 def slices_of(
     files: list[str], names: ShardNames, keys: MasterKeys, slice_bytes: int, live: str | None = None
 ) -> list[Slice]:
     """The slices of some segments; `names` learns what they tell."""
-    found = []
+    found, moves = [], dict[int, MovedMessages]()
     for piece, survey in slices(files, keys, slice_bytes, live):
-        known = names.setdefault(shard_in(piece.path), EntityNames())
+        shard = shard_in(piece.path)
+        known = names.setdefault(shard, EntityNames())
         known.learn(survey.definitions)
-        found.append((piece, known, survey.queues, survey.consumers))
+        until = moves.setdefault(shard, MovedMessages(number_of(piece.path))).until(survey)
+        found.append((replace(piece, moved_until=until), known, survey.queues, survey.consumers))
     return [replace(piece, names=known.of(queues, consumers)) for piece, known, queues, consumers in found]

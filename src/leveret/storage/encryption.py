@@ -115,7 +115,11 @@ def batch_nonce(salt: int, seq: int) -> bytes:
 def sealed_batch(cipher: "SegmentCipher", salt: int, batch: "CommitBatch") -> bytes:
     """A finished commit batch as it lies encrypted in its segment; its checksum is of what is stored."""
     header = batch.header()
-    sealed = cipher.encrypt(batch_nonce(salt, batch.seq), batch.plain(), header[8:])
+    return checked(header, cipher.encrypt(batch_nonce(salt, batch.seq), batch.plain(), header[8:]))
+
+
+def checked(header: bytes, sealed: bytes) -> bytes:
+    """An encrypted commit batch with its checksum."""
     crc = crc32c(sealed, crc32c(header[8:]))
     return header[:4] + crc.to_bytes(4, "little") + header[8:] + sealed
 

@@ -74,13 +74,16 @@ class JournalOptions(LogOptions):
     blob_url: str | None = None
     """Where large bodies go; None: the directory `blobs` beside the log."""
     archive_dir: str | None = None
+    history_age_ms: int = 0
+    history_bytes: int = 0
+    """Limits of segments that are kept when they leave the log; with one of them 0 none is."""
 
     def __post_init__(self) -> None:
         self.check(JOURNAL_SEGMENT_BYTES_MAX)
         if not 0 < self.blob_bytes <= BLOB_BYTES_MAX:
             raise InvalidArgument(f"blob_bytes is 1 to {BLOB_BYTES_MAX}: larger bodies do not fit into a record")
         self.check_positive("cache_bytes", "unwritten_bytes_max")
-        for name in ("spare_bytes", "disk_free_min_bytes"):
+        for name in ("spare_bytes", "disk_free_min_bytes", "history_age_ms", "history_bytes"):
             if getattr(self, name) < 0:
                 raise InvalidArgument(f"{name} cannot be negative")
 

@@ -21,7 +21,7 @@ from leveret.storage.journal.files.store import SPARE_NAME
 from leveret.storage.options import JournalOptions
 from leveret.storage.segments import Damage
 
-OTHER = "others"
+OTHER, HISTORY = "others", "history"
 LEFTOVERS = "leftovers"
 KINDS = {
     "log": re.compile(r"seg-\d{20}\.log"),
@@ -47,11 +47,12 @@ class Size:
     bytes: int = 0
 
 
-def sizes(path: Path) -> list[Size]:
-    """The room that a directory takes, by kind."""
-    found = {kind: Size(kind) for kind in (*KINDS, OTHER)}
+def sizes(path: Path, oldest: int = 0) -> list[Size]:
+    """The room that a directory takes, by kind; segments below the oldest of the log are history."""
+    found = {kind: Size(kind) for kind in (*KINDS, HISTORY, OTHER)}
     for name, size in files(path):
-        one = found[kind_of(name)]
+        kind = kind_of(name)
+        one = found[HISTORY if kind == "log" and name < segment_name(oldest) else kind]
         one.files += 1
         one.bytes += size
     return [each for each in found.values() if each.files]
@@ -121,7 +122,7 @@ def examine(
         broker=None if meta is None else meta.broker,
         created_ms=None if meta is None else meta.created_ms,
         format=None if meta is None else meta.format,
-        sizes=sizes(path),
+        sizes=sizes(path, 0 if meta is None else meta.oldest),
         log=log,
         streams=partitions(path / STREAMS, log.stream_names, options.keys, progress) if check else [],
         damage=[each for each in verify(disk) if not _is_torn(each, log)] if check else [],

@@ -22,7 +22,7 @@ from leveret.storage.encryption import TAG_BYTES, MasterKeys
 from leveret.storage.journal.checkpoint import checkpoint_names, read_checkpoint
 from leveret.storage.journal.entries import read_head
 from leveret.storage.journal.files.meta import read_meta
-from leveret.storage.journal.files.recovery import Recovery
+from leveret.storage.journal.files.recovery import Recovery, oldest_of
 from leveret.storage.journal.files.segments import (
     FRAME_HEADER_BYTES,
     SegmentReader,
@@ -163,7 +163,8 @@ class LogFacts:
 
 def log_facts(disk: LookedAt, options: JournalOptions) -> LogFacts:
     """Everything about the log of a directory."""
-    facts = LogFacts(segments=[_segment(disk, number) for number in segment_numbers(disk)])
+    oldest = oldest_of(disk)
+    facts = LogFacts(segments=[_segment(disk, number) for number in segment_numbers(disk) if number >= oldest])
     began_s = time.monotonic()
     journal = FileJournal(options, _now_ms)
     core = Broker(journal)

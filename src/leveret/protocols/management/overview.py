@@ -31,7 +31,7 @@ from leveret.protocols.management.rates import (
 )
 from leveret.protocols.management.refusals import BadRequest, Missing, answer, done
 from leveret.runtime.runtime import Runtime
-from leveret.runtime.stats import journal_stats
+from leveret.runtime.stats import history_begins_ms, journal_stats
 
 HISTORY_S = int(HISTORY * SAMPLE_S)
 TOTAL_HISTORY_S = int(TOTAL_HISTORY * SAMPLE_S)
@@ -274,7 +274,10 @@ def check_node(call: ManagementCall) -> None:
         raise Missing()
 
 
-JOURNAL_SUMS = ("frames", "syncs", "segments", "log_bytes", "unwritten_bytes", "cached_bytes")
+JOURNAL_SUMS = (
+    "frames", "syncs", "segments", "log_bytes", "unwritten_bytes", "cached_bytes",
+    "history_segments", "history_bytes", "history_dropped",
+)  # fmt: skip
 
 
 async def look_at_storage(call: ManagementCall) -> Answer:
@@ -297,7 +300,13 @@ def _journal(runtimes: Sequence[Runtime]) -> Row | None:
         return None
     sums = {name: sum(getattr(stats, name) for stats in found) for name in JOURNAL_SUMS}
     problem = next((stats.archive_problem for stats in found if stats.archive_problem is not None), None)
-    return {"sync": found[0].sync, **sums, "full": any(stats.full for stats in found), "archive_problem": problem}
+    return {
+        "sync": found[0].sync,
+        **sums,
+        "history_begins_ms": history_begins_ms(found),
+        "full": any(stats.full for stats in found),
+        "archive_problem": problem,
+    }
 
 
 def _streams(runtimes: Sequence[Runtime]) -> Row:

@@ -319,6 +319,18 @@ STORAGE = (
     figure("leveret_journal_segments", "Segments of the journal", "storage.segments"),
     figure("leveret_journal_full", "1 while publishes are refused because the disk is nearly full", "storage.full"),
     figure("leveret_journal_replay_seconds", "Time of the last recovery", "storage.replay_s"),
+    figure("leveret_history_bytes", "Size of the history that is kept for the pipeline", "storage.history_bytes"),
+    figure("leveret_history_segments", "Segments of that history", "storage.history_segments"),
+    figure(
+        "leveret_history_begins_seconds",
+        "Time from which on history is complete, if anything was removed before",
+        "storage.history_begins_s",
+    ),
+    figure(
+        "leveret_history_dropped_segments_total",
+        "Segments of history that its age, its size or a full disk removed",
+        "storage.history_dropped",
+    ),
     figure("leveret_archive_bytes", "Size of the archive of segments, if there is one", "storage.archive_bytes"),
 )
 STREAMS = (

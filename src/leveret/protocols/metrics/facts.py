@@ -19,7 +19,7 @@ from leveret.observability.exposition import Labels, labels
 from leveret.observability.tracing import NO_SPANS
 from leveret.protocols.management.overview import open_files
 from leveret.protocols.management.policies import cluster_name
-from leveret.runtime.stats import journal_stats
+from leveret.runtime.stats import history_begins_ms, journal_stats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +45,10 @@ class Storage(NamedTuple):
     segments: int
     archive_bytes: int | None
     """None: nothing is archived."""
+    history_bytes: int
+    history_segments: int
+    history_dropped: int
+    history_begins_s: float | None
     full: int
 
 
@@ -75,6 +79,10 @@ async def look_at_storage(runtimes: Iterable[Runtime], departed: Departed) -> St
         log_bytes=sum(journal.log_bytes for journal in journals),
         segments=sum(journal.segments for journal in journals),
         archive_bytes=archived if archives else None,
+        history_bytes=sum(journal.history_bytes for journal in journals),
+        history_segments=sum(journal.history_segments for journal in journals),
+        history_dropped=departed.history_dropped + sum(journal.history_dropped for journal in journals),
+        history_begins_s=None if (begins_ms := history_begins_ms(journals)) is None else begins_ms / 1_000,
         full=int(any(journal.full for journal in journals)),
     )
 

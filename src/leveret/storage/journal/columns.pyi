@@ -11,6 +11,8 @@ class Survey:
     queues: set[int]
     consumers: set[int]
     definitions: list[tuple[int, bytes]]
+    moved: list[tuple[int, int, int]]
+    first_seq: int
     def __init__(
         self,
         data: bytes | memoryview | mmap,

@@ -133,7 +133,9 @@ cdef class Survey(Walk):
     cdef readonly uint64_t start            # where the piece begins; it ends at `offset`
     cdef readonly int64_t first_ms, last_ms
     cdef readonly set queues, consumers     # their numbers
-    cdef readonly list definitions          # (what, payload)
+    cdef readonly list definitions, moved   # (what, payload); (offset of the commit batch, message, queue)
+    cdef readonly int64_t first_seq         # the first message that was published here; NOT_SAID: none was
+    cdef uint64_t moving                    # the message that ALSO entries are of, if it was moved forward
     cdef uint32_t last_queue, last_consumer
     cdef bint may_be_torn
 
@@ -144,7 +146,8 @@ cdef class Survey(Walk):
     def piece(self, uint64_t piece_bytes) -> bool:
         """Walk over whole batches of about so many bytes; False at the end, which may be a commit batch that is not whole."""
         self.start = self.offset
-        self.queues, self.consumers, self.definitions = set(), set(), []
+        self.queues, self.consumers, self.definitions, self.moved = set(), set(), [], []
+        self.first_seq, self.moving = NOT_SAID, 0
         self.last_queue = self.last_consumer = 0
         while self.offset < self.end and self.offset - self.start < piece_bytes:
             if self.ends_here():
@@ -171,7 +174,14 @@ cdef class Survey(Walk):
         cdef const ReturnEntry* back = <const ReturnEntry*>entry
         cdef uint8_t kind = entry[0]
         cdef uint32_t i
-        if kind == PUBLISH or kind == PURGE or kind == DEDUP:
+        if kind == PUBLISH:
+            self.see(record.queue, 0)
+            self.moving = record.seq if record.flags & MOVED_FORWARD else 0
+            if self.moving:
+                self.moved.append((self.batch_at, record.seq, record.queue))
+            elif self.first_seq == NOT_SAID:
+                self.first_seq = <int64_t>record.seq
+        elif kind == PURGE or kind == DEDUP:
             self.see(record.queue, 0)
         elif kind == SETTLE or kind == DELIVER:
             self.see(run.queue, run.consumer)
@@ -180,6 +190,8 @@ cdef class Survey(Walk):
         elif kind == ALSO:
             for i in range(min(also.count, <uint8_t>ALSO_QUEUES)):
                 self.see(also.queues[i], 0)
+                if self.moving:
+                    self.moved.append((self.batch_at, self.moving, also.queues[i]))
         elif kind == DEFINE:
             self.check_area(record.offset, record.size)
             self.definitions.append((record.detail, self.area[record.offset : record.offset + record.size]))

@@ -114,8 +114,8 @@ class CommitBatchWriter(ABC):
     def account(self, written_bytes: int) -> None:
         """Count what was written beside the log."""
 
-    def give_up_spare(self) -> bool:
-        """Free the room that was kept for a full disk; False when there is none."""
+    def make_room(self, size: int = 1) -> bool:
+        """Free so many bytes of history, or what was kept for a full disk; False when there is neither."""
         return False
 
     def end_append(self, batch: CommitBatch) -> None:
@@ -261,16 +261,13 @@ class Commit:
         self._writer.commit(batch)
 
     def _commit_companion(self, companion: Companion, now_ms: int) -> int:
-        """Let the companion write, once more when there was no room and the spare file was given up for it."""
-        try:
-            return companion.commit(now_ms)
-        except DiskFull as full:
-            if not self._writer.give_up_spare():
-                raise OSError(errno.ENOSPC, str(full)) from full
-        try:
-            return companion.commit(now_ms)
-        except DiskFull as full:
-            raise OSError(errno.ENOSPC, str(full)) from full
+        """Let the companion write, again when there was no room and something was given up for it."""
+        while True:
+            try:
+                return companion.commit(now_ms)
+            except DiskFull as full:
+                if not self._writer.make_room():
+                    raise OSError(errno.ENOSPC, str(full)) from full
 
     def _attempt(self, action: Callable[[], None]) -> bool:
         """Do something to the disk, once; any error of it ends the journal."""

@@ -9,13 +9,15 @@ the segment of that message or in a newer one. Removing segments in the order of
 settling before the settled: in any other order a replay would bring back messages that were acknowledged.
 
 What still lives in the oldest segment is appended again (the state does it, for messages as for definitions and
-de-duplication keys), that must be durable, then `oldest` in META is raised, and only then does the segment go. The one
-that is being written never goes, so there is always one that carries the commit batch numbers on.
+de-duplication keys), that must be durable, then `oldest` in META is raised, and only then does the segment go: to the
+archive directory if there is one, else it is history (history.py). The one that is being written never goes, so there
+is always one that carries the commit batch numbers on.
 """
 
 import errno
 import json
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -30,6 +32,7 @@ from leveret.storage.journal.commit import Commit, CommitBatchWriter, Lock, Thre
 from leveret.storage.journal.files.meta import Meta
 from leveret.storage.journal.files.recovery import RecoveredJournal
 from leveret.storage.journal.files.segments import segment_name
+from leveret.storage.journal.history import History
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.options import JournalOptions
 
@@ -61,7 +64,13 @@ class Store(ABC):
     """Whether it needs attention even when nothing happens."""
 
     def __init__(
-        self, journal: FileJournal, state: JournaledState, lock: Lock, options: JournalOptions, names: Names
+        self,
+        journal: FileJournal,
+        state: JournaledState,
+        lock: Lock,
+        clock: Callable[[], int],
+        options: JournalOptions,
+        names: Names,
     ) -> None:
         self.journal = journal
         self.state = state
@@ -69,6 +78,7 @@ class Store(ABC):
         self.options = options
         self.archive_problem: OSError | None = None
         self.names = names
+        self.history = History(self, options, clock)
         self._checkpoint_at_bytes = options.checkpoint_bytes
         self.drains = False
         """Whether the oldest segment was left to empty by itself at the last look."""
@@ -98,6 +108,11 @@ class Store(ABC):
         writer.resume(segment if found.last else 0, found.last.salt if found.last else 0, seq)
         found.seconds = max(0, clock() - began_ms) / 1000
         return found
+
+    @property
+    def oldest(self) -> int:
+        """The first segment of the log."""
+        return self.meta.oldest
 
     @property
     def trouble(self) -> str | None:
@@ -135,6 +150,8 @@ class Store(ABC):
         """Checkpoint when it is time, compact a little; True when there is more to do."""
         if self._batches.bytes_written >= self._checkpoint_at_bytes:
             self.checkpoint()
+        with self._loudly():
+            self.history.look()
         self.drains = self._drains()
         return not self.drains and self.compact()
 
@@ -153,6 +170,19 @@ class Store(ABC):
         numbers = range(self.meta.oldest, self.journal.segment)
         return [number for number in numbers if not keys.is_current(self._segment_key(number))]
 
+    def foreign_history(self) -> list[int]:
+        """The segments of history that the first key does not encrypt, oldest first."""
+        keys = self.options.keys
+        return [number for number in sorted(self.kept()) if not keys.is_current(self._segment_key(number))]
+
+    def reseal(self, segment: int) -> bool:
+        """Encrypt a segment of history by the first key; False where that cannot be done."""
+        return False
+
+    def history_keys(self) -> Counter[str]:
+        """The segments of history by the ids of their keys."""
+        return Counter(key.key_id.hex() for key in map(self._segment_key, self.kept()) if not key.is_plain)
+
     def compact(self, budget_bytes: int = COPIED_BYTES, forced: bool = False) -> bool:
         """Do a step towards removing the oldest segment; True when there is more to do now.
 
@@ -168,7 +198,12 @@ class Store(ABC):
                     return True
                 seq = self.commit.barrier()
             self.commit.wait(seq)
-            return self._archive(segment) and self._remove(segment)
+            if not self._archive(segment) or not self._remove(segment):
+                return False
+            if self.options.archive_dir is not None:
+                self.drop(segment)
+            self.history.trim()
+            return True
 
     def _archive(self, segment: int) -> bool:
         """Hand a segment over before it goes; an archive that fails keeps it, and says why."""
@@ -258,7 +293,19 @@ class Store(ABC):
 
     @abstractmethod
     def _remove(self, segment: int) -> bool:
-        """Remove a segment in which nothing lives; False when that has to wait."""
+        """Take a segment in which nothing lives out of the log; False when that has to wait."""
+
+    @abstractmethod
+    def kept(self) -> dict[int, int]:
+        """The bytes of each segment that is not in the log any more."""
+
+    @abstractmethod
+    def begun_ms(self, segment: int) -> int | None:
+        """When the first commit batch of a segment was written; None when it cannot be read."""
+
+    @abstractmethod
+    def drop(self, segment: int) -> None:
+        """Remove a segment that is not in the log any more; one that is gone is no error."""
 
     @abstractmethod
     def _release(self) -> None:

@@ -108,11 +108,8 @@ class Recovery:
         return result
 
     def _segments(self) -> list[int]:
-        """The segments of the log; what compaction left behind and what died in its creation is removed."""
-        found = segment_numbers(self._disk)
-        for segment in [number for number in found if number < self._oldest]:
-            self._disk.unlink(segment_name(segment))
-            found.remove(segment)
+        """The segments of the log, without those of history; what died in its creation is removed."""
+        found = [number for number in segment_numbers(self._disk) if number >= self._oldest]
         if found and self._died_in_creation(found[-1]):
             self._disk.unlink(segment_name(found.pop()))
             self._disk.sync_dir()
@@ -293,23 +290,24 @@ def _damage_in_checkpoints(disk: Disk) -> Iterator[Damage]:
 
 
 def _damage_in_segments(disk: Disk) -> Iterator[Damage]:
-    """Check the segments that count, commit batch by commit batch, and that none is missing."""
-    numbers = [number for number in segment_numbers(disk) if number >= _oldest(disk)]
-    expected = numbers[0] if numbers else 0
-    seq = -1
-    for number in numbers:
+    """Check all segments, commit batch by commit batch, and that none of the log is missing."""
+    oldest, expected, seq = oldest_of(disk), 0, -1
+    for number in segment_numbers(disk):
         if number != expected:
-            yield Damage(segment_name(expected), 0, "it is missing")
+            if number > oldest and (expected or oldest):
+                yield Damage(segment_name(max(expected, oldest)), 0, "it is missing")
+            else:
+                seq = -1  # the archive may have taken any part of history
         expected = number + 1
         seq, found = _damage_in_segment(disk, number, seq)
         yield from found
 
 
-def _oldest(disk: Disk) -> int:
-    """The first segment that still counts; older ones are leftovers of a crash."""
+def oldest_of(disk: Disk) -> int:
+    """The first segment of the log: older ones are history; 0 when META cannot be read."""
     try:
         return read_meta(disk).oldest
-    except JournalError:
+    except (JournalError, FileNotFoundError):
         return 0
 
 

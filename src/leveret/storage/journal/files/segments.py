@@ -17,7 +17,16 @@ from typing import NamedTuple
 from leveret.core.errors import DamagedJournal, UnknownFormat
 from leveret.storage import segments
 from leveret.storage.disk import Bytes, Disk, read_start
-from leveret.storage.encryption import NO_SALT, TAG_BYTES, KeyRef, MasterKeys, SegmentCipher, batch_nonce, sealed_batch
+from leveret.storage.encryption import (
+    NO_SALT,
+    TAG_BYTES,
+    KeyRef,
+    MasterKeys,
+    SegmentCipher,
+    batch_nonce,
+    checked,
+    sealed_batch,
+)
 from leveret.storage.journal.entries import read_head
 from leveret.storage.journal.records import CommitBatch
 from leveret.storage.segments import HEADER_BYTES
@@ -29,7 +38,7 @@ WINDOW_BYTES = 256 << 10
 
 _HEADER = struct.Struct("<4sHHIQI16s12s8xI")
 _LENGTHS = struct.Struct("<II")  # of the bodies and of the entries, in the header of a commit batch
-_LENGTHS_AT, _SEQ_AT = 8, slice(16, 24)
+_LENGTHS_AT, _SEQ_AT, _WHEN_AT, _FLAGS_AT = 8, slice(16, 24), slice(24, 32), 36
 _MAGIC = b"LSEG"
 FRAME_MAGIC = b"LFRM"
 _VERSION, _DERIVED_VERSION = 1, 2
@@ -112,6 +121,41 @@ def parse_header(data: Bytes, segment: int) -> SegmentHeader | None:
 def read_header(disk: Disk, segment: int) -> SegmentHeader | None:
     """The header of a segment on a disk; None when it is not whole."""
     return parse_header(read_start(disk, segment_name(segment), HEADER_BYTES), segment)
+
+
+def begun_ms(disk: Disk, segment: int) -> int | None:
+    """When the first commit batch of a segment was sealed; None when there is none, or no segment."""
+    try:
+        batch = read_start(disk, segment_name(segment), HEADER_BYTES + FRAME_HEADER_BYTES)[HEADER_BYTES:]
+    except FileNotFoundError:
+        return None
+    return when_ms(batch)
+
+
+def when_ms(batch: Bytes) -> int | None:
+    """When a commit batch was sealed, by its header."""
+    whole = len(batch) >= FRAME_HEADER_BYTES and bytes(batch[:4]) == FRAME_MAGIC
+    return int.from_bytes(batch[_WHEN_AT], "little") if whole else None
+
+
+def resealed(data: bytes, segment: int, keys: MasterKeys) -> bytes:
+    """A whole segment, encrypted by the first key; its salt stays, by which archives know it."""
+    header = parse_header(data, segment)
+    if header is None:
+        raise DamagedJournal(f"{segment_name(segment)} has a damaged header: restore it from a backup")
+    new, offset = header._replace(key=keys.new_key()), HEADER_BYTES
+    cipher, open_batch = new.cipher(keys), header.opener(keys)
+    parts = [new.pack()]
+    while (head := read_head(data, offset, header.salt)) is not None:
+        start = offset + FRAME_HEADER_BYTES
+        fields, rest = data[offset:start], data[start : head.end]
+        plain = rest if open_batch is None else open_batch(fields, rest)
+        fields = fields[:_FLAGS_AT] + (head.flags | ENCRYPTED).to_bytes(4, "little") + fields[_FLAGS_AT + 4 :]
+        parts.append(checked(fields, cipher.encrypt(batch_nonce(header.salt, head.seq), plain, fields[8:])))
+        offset = head.end
+    if offset < len(data):
+        raise DamagedJournal(f"{segment_name(segment)} is damaged at {offset}: restore it from a backup")
+    return b"".join(parts)
 
 
 class BatchSealer:

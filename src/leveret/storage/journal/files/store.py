@@ -22,6 +22,7 @@ from leveret.storage.disk import (
     create_file,
     discard,
     remove_leftovers,
+    replace_file,
     undone_without_room,
     write_all,
 )
@@ -33,10 +34,13 @@ from leveret.storage.journal.files.recovery import RecoveredJournal, Recovery, q
 from leveret.storage.journal.files.segments import (
     SegmentHeader,
     SegmentReader,
+    begun_ms,
     read_header,
+    resealed,
     segment_name,
     segment_numbers,
 )
+from leveret.storage.journal.history import History
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.records import CommitBatch
 from leveret.storage.journal.store import Archiver, Names, Store, archive_segment
@@ -60,16 +64,17 @@ class FileStore(Store):
         on_failure: Callable[[JournalFailed], None] = stop_process,
         names: Names = lambda numbers: {},
     ) -> None:
-        super().__init__(journal, state, lock, options, names)
+        super().__init__(journal, state, lock, clock, options, names)
         self.disk = disk
         self._reader = SegmentReader(disk, options.keys)
-        self._writer = SegmentWriter(disk, journal, options, clock)
+        self._writer = SegmentWriter(disk, journal, options, clock, self.history)
         disk.lock()
         try:
             self.meta = self._meta(clock())
             self._check_keys()
             self.recovered = self._recover(clock, salvage)
             self._note_keys()
+            self.history.trim()
         except OSError as error:
             self._release()
             raise JournalFailed(f"the data directory cannot be opened: {error}; repair it and start again") from error
@@ -108,7 +113,16 @@ class FileStore(Store):
         """The directory is locked: no other process can have taken it over."""
 
     def sizes(self) -> dict[int, int]:
-        """The bytes of each segment; compaction may remove one meanwhile."""
+        """The bytes of each segment of the log."""
+        oldest = self.meta.oldest
+        return {number: size for number, size in self._sizes().items() if number >= oldest}
+
+    def kept(self) -> dict[int, int]:
+        oldest = self.meta.oldest
+        return {number: size for number, size in self._sizes().items() if number < oldest}
+
+    def _sizes(self) -> dict[int, int]:
+        """The bytes of all segments; one may be removed meanwhile."""
         found = {}
         for number in segment_numbers(self.disk):
             try:
@@ -116,6 +130,17 @@ class FileStore(Store):
             except FileNotFoundError:
                 continue
         return found
+
+    def begun_ms(self, segment: int) -> int | None:
+        return begun_ms(self.disk, segment)
+
+    def reseal(self, segment: int) -> bool:
+        name = segment_name(segment)
+        replace_file(self.disk, name, resealed(self.disk.read_all(name), segment, self.options.keys))
+        return True
+
+    def drop(self, segment: int) -> None:
+        discard(self.disk, segment_name(segment))
 
     def _write_checkpoint(self, checkpoint: Checkpoint) -> bool:
         try:
@@ -131,12 +156,10 @@ class FileStore(Store):
     def _remove(self, segment: int) -> bool:
         try:
             with undone_without_room(lambda: remove_leftovers(self.disk)):
-                # First of all META: the segment stays removed even if the directory forgets that in a crash.
                 self.save_meta(replace(self.meta, oldest=segment + 1))
-                self.disk.unlink(segment_name(segment))
         except NoRoom:
-            # META has room again once the spare file is gone; the next step removes the segment.
-            return self._writer.give_up_spare()
+            # META has room again once something is gone; the next step removes the segment.
+            return self._writer.make_room()
         with self.lock:
             self.journal.forget(segment)
             self._reader.forget(segment)
@@ -175,13 +198,22 @@ SPACE_CHECK_BYTES = 16 << 20
 class SegmentWriter(CommitBatchWriter):
     """The end of the log, in segment files: the file side of a commit, one caller at a time.
 
-    A write that finds no room is cut back and tried once more after the SPARE file has been given up; from then on the
-    journal is `full`, publishes are refused, and acknowledgements use the room that the spare file had kept for them.
+    A write that finds no room is cut back and tried once more after history has been given up, then the SPARE file;
+    from then on the journal is `full`, publishes are refused, and acknowledgements use the room that the spare file had
+    kept for them.
     Any other failure, and every failed sync, is passed on at once: it is never tried again, because the kernel may have
     marked the lost pages clean, and a second sync would report success.
     """
 
-    def __init__(self, disk: Disk, journal: FileJournal, options: JournalOptions, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        journal: FileJournal,
+        options: JournalOptions,
+        clock: Callable[[], int],
+        history: History,
+    ) -> None:
+        self._history = history
         self._disk = disk
         self._journal = journal
         self._options = options
@@ -209,7 +241,7 @@ class SegmentWriter(CommitBatchWriter):
             self.sync()
 
     def append(self, batch: CommitBatch) -> None:
-        """Write a commit batch, giving up the spare file if there is no other room.
+        """Write a commit batch, giving up history and the spare file if there is no other room.
 
         The writer may be interrupted (a signal handler raises in the main thread); the batch is then written again,
         and what there is of it is cut off first.
@@ -219,12 +251,13 @@ class SegmentWriter(CommitBatchWriter):
         if self._interrupted:
             self._undo(batch)
         self._interrupted = True
-        try:
-            self._write(batch)
-        except OSError as error:
-            if error.errno not in NO_ROOM or not self.give_up_spare():
-                raise
-            self._write(batch)
+        while True:
+            try:
+                self._write(batch)
+                break
+            except OSError as error:
+                if error.errno not in NO_ROOM or not self.make_room(batch.plain_bytes):
+                    raise
         self.end_append(batch)
         self._interrupted = False
         self.account(batch.plain_bytes)
@@ -252,13 +285,16 @@ class SegmentWriter(CommitBatchWriter):
     def _check_space(self) -> None:
         """See check_space; both the writer and the housekeeper come here."""
         self._unchecked_bytes = 0
-        free = self._disk.free_bytes()
+        wanted = self._options.disk_free_min_bytes
         if self._journal.full:
-            enough = max(2 * self._options.spare_bytes, self._options.disk_free_min_bytes)
-            if free >= enough and self.keep_spare():
-                self._journal.refuse_publishes(False)
-        elif free < self._options.disk_free_min_bytes:
+            wanted = max(2 * self._options.spare_bytes, wanted)
+        free = self._disk.free_bytes()
+        if free < wanted:
+            free += self._history.give_up(wanted - free)
+        if not self._journal.full and free < wanted:
             self._journal.refuse_publishes(True)
+        elif self._journal.full and free >= wanted and self.keep_spare():
+            self._journal.refuse_publishes(False)
 
     def keep_spare(self) -> bool:
         """Have the spare file; False when there is no room for it."""
@@ -270,11 +306,12 @@ class SegmentWriter(CommitBatchWriter):
                 self._disk.allocate(fd, size)
                 self._disk.sync(fd)
         except NoRoom:
-            return False
+            return self._history.give_up(size) > 0 and self.keep_spare()
         return True
 
-    def give_up_spare(self) -> bool:
-        """Free the room that was kept for this moment; False when it is gone already."""
+    def make_room(self, size: int = 1) -> bool:
+        if self._history.give_up(max(1, size)):
+            return True
         self._journal.refuse_publishes(True)
         if SPARE_NAME not in self._disk.names():
             return False

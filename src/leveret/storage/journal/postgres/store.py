@@ -77,7 +77,7 @@ class TableStore(Store):
     ) -> None:
         if options.sync != "always":
             raise InvalidArgument(f"a store in PostgreSQL is always synced, not {options.sync}: leave sync as it is")
-        super().__init__(journal, state, lock, options, names)
+        super().__init__(journal, state, lock, clock, options, names)
         self._table = table
         self.questions = Questions()
         self._reader = TableReader(table, options.keys, self.questions)
@@ -232,6 +232,15 @@ class TableStore(Store):
             self._reader.forget(segment)
             self._sizes.pop(segment, None)
         return True
+
+    def kept(self) -> dict[int, int]:
+        return {}
+
+    def begun_ms(self, segment: int) -> int | None:
+        return None
+
+    def drop(self, segment: int) -> None:
+        """See Store."""
 
     def _release(self) -> None:
         """End the connections; others may have taken over long before."""

@@ -4,7 +4,7 @@ import { management, segment } from "../api.js";
 import { chartOf, history } from "../chart.js";
 import { fill, h } from "../dom.js";
 import { bar, figures, heading, pairs, panel } from "../figures.js";
-import { bytes, count, counted, span } from "../format.js";
+import { bytes, count, counted, span, time } from "../format.js";
 import { live } from "../live.js";
 import { to } from "../router.js";
 import { tableOf } from "../table.js";
@@ -101,6 +101,7 @@ function journalOf({ journal, streams }) {
   if (!journal) return [["Journal", "in memory: nothing survives a restart"], ...inStreams];
   return [
     ["Log", `${bytes(journal.log_bytes)} in ${counted(journal.segments, "segment")}`],
+    ["History", historyOf(journal)],
     ["Synced", SYNCS[journal.sync]],
     ["Commits since the start", count(journal.frames)],
     ["Syncs since the start", count(journal.syncs)],
@@ -110,6 +111,12 @@ function journalOf({ journal, streams }) {
     ...(journal.archive_problem ? [["Archive", journal.archive_problem]] : []),
     ...inStreams,
   ];
+}
+
+/** What is kept for the pipeline, and from when on it is complete. */
+function historyOf({ history_bytes: size, history_segments: segments, history_begins_ms: begins }) {
+  const since = begins === null ? "complete" : `begins ${time(begins)}`;
+  return segments ? `${bytes(size)} in ${counted(segments, "segment")}, ${since}` : since;
 }
 
 function processOf(row, { versions }) {
