@@ -171,9 +171,9 @@ dist:  ## make the sdist and wheels in dist/, in environments of their own; PYTH
 release:  ## make a release in a clone: version, changelog, tag, sdist, wheels, SBOM, checksums; VERSION=1.2.3, PYTHONS, DRY_RUN=1
 	@$(PYTHON) -m deploy.release $(VERSION) $(if $(DRY_RUN),--dry-run) $(addprefix --python ,$(PYTHONS)) $(ARGS)
 
-# Options of the engine that this machine needs go into RUN, such as RUN="--cgroups=disabled".
+# Options of the engine that this machine needs: BUILD="--isolation=chroot", RUN="--cgroups=disabled".
 image:  ## build the container image; BASE=image names what is below it, without one debootstrap makes it, as root; ENGINE=docker
-	@$(PYTHON) -m deploy.image --engine $(or $(ENGINE),podman) $(if $(BASE),--base $(BASE)) $(ARGS)
+	@$(PYTHON) -m deploy.image --engine $(or $(ENGINE),podman) $(if $(BASE),--base $(BASE)) $(ARGS) -- $(BUILD)
 
 image-check: $(VENV)/.dev  ## run the image with a read-only root, use it over AMQP, SQS and REST, stop it, print its size; RUN=options of the engine
 	@$(PY) -m tests.deploy.image_check --engine $(or $(ENGINE),podman) -- $(RUN)

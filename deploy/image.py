@@ -18,21 +18,25 @@ WORK = ROOT / "build" / "image"
 DEBOOTSTRAP = "debootstrap"
 MIRROR, SUITE = "http://deb.debian.org/debian", "bookworm"
 BASE_TAG = "localhost/leveret-base"
+OLDER = ("async-timeout",)
+"""What Debian's Python, 3.11.2, needs beside what this one does: redis asks for it before 3.11.3."""
 EXTRAS = "cluster,encryption,oauth"
 UNNEEDED = (
     "adduser apt bash bsdutils debconf debian-archive-keyring diffutils dpkg e2fsprogs findutils gpgv "
-    "gzip hostname init-system-helpers libapt-pkg6.0 libaudit-common libaudit1 libblkid1 libcap-ng0 libcom-err2 "
+    "grep gzip hostname init-system-helpers libapt-pkg6.0 libaudit-common libaudit1 libblkid1 libcap-ng0 libcom-err2 "
     "libdebconfclient0 libext2fs2 libgcrypt20 libgmp10 libgnutls30 libgpg-error0 libhogweed6 libidn2-0 liblz4-1 "
     "libmount1 libnettle8 libp11-kit0 libpam-modules libpam-modules-bin libpam-runtime libpam0g libseccomp2 "
     "libsemanage-common libsemanage2 libsepol2 libsmartcols1 libss2 libsystemd0 libtasn1-6 libudev1 libunistring2 "
     "libxxhash0 libzstd1 login logsave mawk mount ncurses-bin passwd perl-base sysvinit-utils tar "
-    "util-linux util-linux-extra"
+    "util-linux util-linux-extra libdb5.3 libgssapi-krb5-2 libk5crypto3 libkeyutils1 libkrb5-3 libkrb5support0 libnsl2 "
+    "libsqlite3-0 libtirpc-common libtirpc3 openssl"
 )
 """Packages of a minimal Debian whose files a server never opens."""
 LEFTOVERS = (
     "boot home media mnt opt srv var/backups var/cache var/lib/apt var/lib/dpkg/info var/log "
     "usr/share/bash-completion usr/share/bug usr/share/common-licenses usr/share/debconf usr/share/doc usr/share/info "
     "usr/share/lintian usr/share/locale usr/share/man usr/share/perl5 usr/share/pixmaps "
+    "usr/share/zoneinfo/posix usr/share/zoneinfo/right "
     "usr/lib/x86_64-linux-gnu/gconv usr/lib/x86_64-linux-gnu/perl-base "
     "usr/lib/python3.11/pydoc_data usr/lib/python3.11/test"
 )
@@ -71,7 +75,7 @@ def wheels(python: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     made = wheel(unpacked(sdist(WORK / "sdist", WORK), WORK), folder, WORK, python)
     pip = [builder(python, WORK), "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    run([*pip, "wheel", "--wheel-dir", folder, "pip", f"{made}[{EXTRAS}]"])
+    run([*pip, "wheel", "--wheel-dir", folder, *OLDER, "pip", f"{made}[{EXTRAS}]"])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -83,13 +87,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--mirror", default=MIRROR, help="where debootstrap gets packages")
     parser.add_argument("--python", default=sys.executable, help="a Python of the same version as that of the base")
     parser.add_argument("--keep-wheels", action="store_true", help="use the wheels of the last time")
+    parser.add_argument("options", nargs="*", help="options of `build` that this machine needs, after --")
     options = parser.parse_args(arguments)
     if not options.keep_wheels:
         wheels(options.python)
     below = base(options.engine, options.mirror) if options.base == DEBOOTSTRAP else options.base
     docker = [] if options.engine == "docker" else ["--format", "docker"]  # the only one with health checks
     file = ROOT / "deploy" / "Dockerfile"
-    run([options.engine, "build", *docker, "--build-arg", f"BASE={below}", "--tag", options.tag, "--file", file, ROOT])
+    run(
+        [
+            options.engine,
+            "build",
+            *docker,
+            "--build-arg",
+            f"BASE={below}",
+            *options.options,
+            "--tag",
+            options.tag,
+            "--file",
+            file,
+            ROOT,
+        ]
+    )
     print(options.tag)
     return 0
 

@@ -6,7 +6,6 @@ python -m tests.deploy.image_check leveret -- --cgroups=disabled
 """
 
 import argparse
-import json
 import secrets
 import socket
 import subprocess
@@ -21,6 +20,7 @@ import pika
 from pika.exceptions import AMQPConnectionError
 
 import leveret
+from tests.protocols.sqs.server import KEY, SECRET
 from tests.waiting import PATIENCE_S
 
 MB = 1_000_000
@@ -93,13 +93,13 @@ def send(ports: dict[str, int], engine: Engine) -> None:
     channel.queue_declare("orders", durable=True)
     channel.basic_publish("", "orders", BODY.encode(), pika.BasicProperties(delivery_mode=2, content_type="text/plain"))
     connection.close()
-    key = json.loads(engine.call("exec", engine.container, "leveret", "keys", "add", USER, "--format", "json"))
+    engine.call("exec", engine.container, "leveret", "keys", "add", USER, "--id", KEY, "--secret", SECRET)
     sqs = boto3.client(
         "sqs",
         endpoint_url=f"http://127.0.0.1:{ports['sqs']}",
         region_name="us-east-1",
-        aws_access_key_id=key["access_key_id"],
-        aws_secret_access_key=key["secret_access_key"],
+        aws_access_key_id=KEY,
+        aws_secret_access_key=SECRET,
     )
     (message,) = sqs.receive_message(QueueUrl="orders", WaitTimeSeconds=20)["Messages"]
     assert message["Body"] == BODY, message
