@@ -77,7 +77,7 @@ def test_right_passwords_are_accepted_while_wrong_ones_are_undecided(monkeypatch
             flood = [Client(address, "ada", "wrong") for _ in range(WRONG)]
             try:
                 async with asyncio.timeout(PATIENCE_S):
-                    while not hashing or len(server.sockets) <= WRONG:
+                    while not hashing or len(server.clients) <= WRONG:
                         await asyncio.sleep(0.001)
                 for user, host in (("ada", "127.0.0.1"), ("bob", "127.0.0.2")):
                     clients.append(Client(address, user, "right", host))

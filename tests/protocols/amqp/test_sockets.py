@@ -48,7 +48,7 @@ def served(scenario: Scenario) -> None:
             with socket.create_connection(bound.getsockname()) as client:
                 client.setblocking(False)
                 await until(lambda: server.hub.connections)
-                (accepted,) = server.sockets
+                (accepted,) = server.clients
                 await scenario(server, accepted, client)
                 server.stop_listening()
                 await server.drain(320, "shutdown", 0)
@@ -63,7 +63,7 @@ def test_a_client_that_never_reads_does_not_keep_its_place(monkeypatch: pytest.M
         assert accepted._transport is not None
         accepted._transport.write(bytes(32 << 20))  # more than the kernel takes
         client.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        await until(lambda: not server.sockets)
+        await until(lambda: not server.clients)
         assert (server.admission.connections, server.hub.connections) == (0, set())
 
     served(scenario)
@@ -82,7 +82,7 @@ def test_a_client_may_finish_what_it_was_saying_when_it_is_told_to_go(monkeypatc
         for _ in range(2):
             client.sendall(b"and one more thing")
         client.close()
-        await until(lambda: not server.sockets)
+        await until(lambda: not server.clients)
 
     served(scenario)
 
@@ -183,11 +183,11 @@ def test_a_client_may_be_sent_away_at_every_moment_of_its_coming(
                 server._accepted(None, accepted, host, port)
                 for _ in range(turns):
                     await asyncio.sleep(0)
-                for each in list(server.sockets):
-                    server._close(each)
+                for each in list(server.clients):
+                    server.close(each)
                 async with asyncio.timeout(PATIENCE_S):
                     await server.drain(320, "shutdown", 0)
-                assert (server.sockets, server.hub.connections, server.admission.connections) == ({}, set(), 0)
+                assert (server.clients, server.hub.connections, server.admission.connections) == ({}, set(), 0)
                 client.setblocking(False)
                 async with asyncio.timeout(PATIENCE_S):
                     while await asyncio.get_running_loop().sock_recv(client, 4_096):

@@ -10,8 +10,6 @@ every second: heartbeats, time limits
 from __future__ import annotations
 
 import asyncio
-import logging
-import socket
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -25,8 +23,7 @@ from leveret.protocols.amqp.hub import Hub
 from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.protocols.amqp.watch import SWEEP_MS
 from leveret.protocols.net.admission import ConnectionBudget, Slot
-from leveret.protocols.net.listener import SocketListener
-from leveret.protocols.net.proxy_protocol import Proxies
+from leveret.protocols.net.listener import SocketServer
 from leveret.runtime.runtime import Runtime
 from leveret.runtime.threads import LoopThread
 from leveret.security.access import Access
@@ -44,7 +41,6 @@ CLOSE, CLOSE_OK = encode(ConnectionClose())[:4], encode(ConnectionCloseOk())
 CLOSE_ANSWERS_MAX = 1_000  # to further connection.close methods: threads of a client may each send one
 
 LOG = Log("amqp")
-HANDSHAKE_FAILED = LOG.limited("tls handshake failed", logging.INFO)
 READ_BYTES = 262_144
 SWEEP_S = SWEEP_MS / 1_000
 DRAIN_IDLE_S = 2.0  # for connection.close-ok of a client that has read everything: one that hangs delays no stop
@@ -73,15 +69,6 @@ class AmqpSocket(asyncio.BufferedProtocol):
         self._close_answers = 0
         self.opened = False
         """Whether the socket was there, and TLS was agreed upon."""
-
-    async def open(self, accepted: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        context = self._tls.context if self._tls else None
-        timeout_s = self._server.limits.handshake_ms / 1_000 if context else None
-        try:
-            await loop.connect_accepted_socket(lambda: self, accepted, ssl=context, ssl_handshake_timeout=timeout_s)
-        except (OSError, TimeoutError) as error:
-            HANDSHAKE_FAILED.note(peer=self.peer, reason=str(error) or "it took too long")
 
     # From the loop
 
@@ -196,7 +183,7 @@ class AmqpSocket(asyncio.BufferedProtocol):
             self._transport.abort()
 
 
-class AmqpServer:
+class AmqpServer(SocketServer[AmqpSocket]):
     """The hub, its listeners and the sockets that they accepted."""
 
     def __init__(
@@ -209,8 +196,13 @@ class AmqpServer:
         authentication: Authentication | None = None,
     ) -> None:
         """Serve the broker of a runtime in the running loop; nothing is listened on yet."""
+        super().__init__(
+            admission,
+            LOG,
+            lambda host, port, slot, tls: AmqpSocket(self, AmqpPeer(host, port), slot, tls),
+            lambda accepted: limits.handshake_ms / 1_000,
+        )
         self.connect = connect
-        self._loop = asyncio.get_running_loop()
         self._thread = LoopThread()
         self.hub = Hub(
             runtime,
@@ -223,58 +215,13 @@ class AmqpServer:
             soon=self._thread.call,
         )
         self.limits = limits
-        self.admission = admission
         self.buffer = memoryview(bytearray(READ_BYTES))
-        self.sockets: dict[AmqpSocket, asyncio.Task[None]] = {}
-        self._listeners: list[SocketListener] = []
         self._jobs: set[Future[Any]] = set()
         self._threads = ThreadPoolExecutor(THREADS_MAX, "leveret-amqp")
-        self._idle = asyncio.Event()
-        self._idle.set()
         self._sweep = self._loop.call_later(SWEEP_S, self._tick)
         self._beat = self._loop.call_later(1.5 * SWEEP_S, self._send_heartbeats)
 
     # Coming and going
-
-    def listen(self, bound: socket.socket, tls: ServerTls | None = None, proxies: Proxies | None = None) -> None:
-        """Accept connections; by TLS if it is given, from load balancers if these are given."""
-        self._listeners.append(SocketListener(bound, partial(self._accepted, tls), self.admission.make_room, proxies))
-
-    def _accepted(self, tls: ServerTls | None, client: socket.socket, host: str, port: int) -> None:
-        """Let a client in, or send it away."""
-        slot = self.admission.enter(host, port)
-        if slot is None:
-            client.close()
-            return
-        self._idle.clear()
-        accepted = AmqpSocket(self, AmqpPeer(host, port), slot, tls)
-        slot.evict = partial(self._close, accepted)
-        opening = self._loop.create_task(accepted.open(client))
-        opening.add_done_callback(partial(self._opened, accepted, client))
-        self.sockets[accepted] = opening
-
-    def _opened(self, accepted: AmqpSocket, client: socket.socket, opening: asyncio.Task[None]) -> None:
-        """A socket is open or never will be, perhaps because it was closed before its turn came.
-
-        If that was while the loop opened it, the loop gives up its transport and does not report it.
-        """
-        if opening.cancelled() or not accepted.opened:
-            accepted.abort()
-            client.close()
-            accepted.give_up()
-
-    def leave(self, closed: AmqpSocket) -> None:
-        closed.slot.leave()
-        if self.sockets.pop(closed, None) is not None and not self.sockets:
-            self._idle.set()
-
-    def _close(self, accepted: AmqpSocket) -> None:
-        self.sockets[accepted].cancel()
-        accepted.abort()
-
-    def stop_listening(self) -> None:
-        for listener in self._listeners:
-            listener.close()
 
     async def drain(self, code: int, text: str, timeout_s: float) -> int:
         """Ask every client to go and wait until they are gone; give how many did not in time, and close those.
@@ -284,13 +231,13 @@ class AmqpServer:
         self.hub.ask_close(code, text)
         idle_s = min(DRAIN_IDLE_S, timeout_s)
         await self._wait_until_idle(idle_s)
-        idle = [each for each in self.sockets if not each.unsent_bytes]
+        idle = [each for each in self.clients if not each.unsent_bytes]
         for each in idle:
-            self._close(each)
+            self.close(each)
         await self._wait_until_idle(timeout_s - idle_s)
-        left = list(self.sockets)
+        left = list(self.clients)
         for each in left:
-            self._close(each)
+            self.close(each)
         await self._idle.wait()
         await self.end()
         return len({*idle, *left})

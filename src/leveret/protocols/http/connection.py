@@ -444,6 +444,9 @@ class HttpConnection(asyncio.Protocol):
         if self._lingered_bytes > LINGER_BYTES_MAX and self._closing:
             self.abort()
 
+    def give_up(self) -> None:
+        self._server.leave(self)
+
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()

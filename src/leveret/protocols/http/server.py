@@ -20,13 +20,9 @@ make supervisors believe that the server is dead.
 from __future__ import annotations
 
 import asyncio
-import logging
-import socket
-import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from email.utils import formatdate
-from functools import partial
 
 from leveret.clock import Clock
 from leveret.core.errors import LeveretError
@@ -38,8 +34,7 @@ from leveret.protocols.http.request import Refusal, Request
 from leveret.protocols.http.response import Answered, Response, json_response, status_line
 from leveret.protocols.http.router import Router
 from leveret.protocols.net.admission import ConnectionBudget, Slot
-from leveret.protocols.net.listener import SocketListener
-from leveret.protocols.net.proxy_protocol import Proxies
+from leveret.protocols.net.listener import SocketServer
 from leveret.runtime.runtime import Runtime
 from leveret.security.tls import ServerTls
 
@@ -48,14 +43,13 @@ SWEEP_S = 1.0
 Handler = Callable[[Request], Answered]
 Refuse = Callable[[LeveretError], Response]
 LOG = Log("http")
-HANDSHAKE_FAILED = LOG.limited("tls handshake failed", logging.INFO)
 DEADLINE_S = 3.0
 FULL = "the server has no connection left: try again, or raise connections_max"
 HEALTH_PREFIX = b"/health/"
 NO_STORE = (("Cache-Control", "no-store"),)
 
 
-class HttpServer:
+class HttpServer(SocketServer[HttpConnection]):
     """Listeners of one handler, and the connections that they accepted."""
 
     def __init__(
@@ -74,77 +68,37 @@ class HttpServer:
         `is_health` tells which requests are answered on connections beyond the budget. Servers may share a `budget` of
         memory. `admits`: the handler can be asked whether a body is wanted before it is there (Admitted).
         """
-        self._loop = asyncio.get_running_loop()
+        super().__init__(
+            admission,
+            LOG,
+            self._connection,
+            lambda accepted: DEADLINE_S if accepted.slot.reserved else limits.handshake_s,
+        )
         self.call_soon = self._loop.call_soon
         self.handler = handler
         self.limits = limits
         self.refuse = refuse
         self.is_health = is_health
-        self.draining = False
         self.budget = Budget() if budget is None else budget
         self.admits = admits
         self.now_s = self._loop.time()
         self.tells_requests = LOG.is_debugging
-        self._admission = admission
         admission.close_idle = self._close_idle
         self._clock = clock
-        self._listeners: list[SocketListener] = []
-        self._connections: dict[HttpConnection, asyncio.Task[None]] = {}
         self._heads: dict[int, bytes] = {}
-        self._idle = asyncio.Event()
-        self._idle.set()
         self._sweep = self._loop.call_later(SWEEP_S, self._tick)
 
     def __len__(self) -> int:
-        return len(self._connections)
+        return len(self.clients)
 
     # Coming and going
 
-    def listen(self, bound: socket.socket, tls: ServerTls | None = None, proxies: Proxies | None = None) -> None:
-        """Accept connections; by TLS if it is given, from load balancers if these are given."""
-        self._listeners.append(SocketListener(bound, partial(self._accepted, tls), self._admission.make_room, proxies))
-
-    def _accepted(self, tls: ServerTls | None, client: socket.socket, host: str, port: int) -> None:
-        slot = None if self.draining else self._admission.enter(host, port)
-        if slot is None:
-            client.close()
-            return
-        kind = ReservedConnection if slot.reserved else HttpConnection
-        connection = kind(self, host, port, slot, tls)
-        slot.evict = partial(self.close, connection)
-        self._idle.clear()
-        opening = self._loop.create_task(self._open(connection, client, tls.context if tls else None))
-        opening.add_done_callback(partial(self._opened, connection, client))
-        self._connections[connection] = opening
-
-    def _opened(self, connection: HttpConnection, client: socket.socket, opening: asyncio.Task[None]) -> None:
-        """A connection is open or never will be, perhaps because it was closed before its turn came.
-
-        If that was while the loop opened it, the loop gives up its transport and does not report it.
-        """
-        if opening.cancelled() or not connection.opened:
-            connection.abort()
-            client.close()
-            self.leave(connection)
-
-    async def _open(self, connection: HttpConnection, client: socket.socket, context: ssl.SSLContext | None) -> None:
-        handshake_s = DEADLINE_S if connection.slot.reserved else self.limits.handshake_s
-        timeout_s = handshake_s if context else None
-        try:
-            await self._loop.connect_accepted_socket(
-                lambda: connection, client, ssl=context, ssl_handshake_timeout=timeout_s
-            )
-        except (OSError, TimeoutError) as error:
-            HANDSHAKE_FAILED.note(peer=connection.peer, reason=str(error) or "it took too long")
-
-    def close(self, connection: HttpConnection) -> None:
-        """Close a connection at once, also one that is not open yet."""
-        self._connections[connection].cancel()
-        connection.abort()
+    def _connection(self, host: str, port: int, slot: Slot, tls: ServerTls | None) -> HttpConnection:
+        return (ReservedConnection if slot.reserved else HttpConnection)(self, host, port, slot, tls)
 
     def _close_idle(self) -> bool:
         """Close the connection that was idle longest, because no file descriptor is left."""
-        idle = [each for each in self._connections if each.is_idle and each.slot.is_held]
+        idle = [each for each in self.clients if each.is_idle and each.slot.is_held]
         oldest = min(idle, key=lambda each: each.since_s, default=None)
         if oldest is None:
             return False
@@ -152,23 +106,14 @@ class HttpServer:
         self.close(oldest)
         return True
 
-    def leave(self, connection: HttpConnection) -> None:
-        connection.slot.leave()
-        if self._connections.pop(connection, None) is not None and not self._connections:
-            self._idle.set()
-
-    def stop_listening(self) -> None:
-        for listener in self._listeners:
-            listener.close()
-
     async def drain(self, timeout_s: float) -> int:
         """Let requests at hand be answered; give how many connections did not end in time, and close those."""
         self.draining = True
-        for connection in list(self._connections):
+        for connection in list(self.clients):
             connection.drain()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._idle.wait(), timeout_s)
-        left = list(self._connections)
+        left = list(self.clients)
         for connection in left:
             self.close(connection)
         await self._idle.wait()
@@ -183,7 +128,7 @@ class HttpServer:
         self.tells_requests = LOG.is_debugging
         LimitedEvent.flush_all()
         self._heads.clear()
-        for connection in list(self._connections):
+        for connection in list(self.clients):
             connection.check(self.now_s)
 
     def head(self, status: int) -> bytes:
