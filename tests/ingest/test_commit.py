@@ -208,6 +208,16 @@ def test_a_stream_gets_every_row_once_and_neighbours_together(world: RestWorld) 
     assert records(world, "log") == [bodies(0, 256) + bodies(512, 88), bodies(256, 256)]
 
 
+def test_a_stream_gets_what_columns_say_of_each_row(world: RestWorld) -> None:
+    """Many rows at once, with properties of their own; the rest of a batch that was interrupted knows its numbers."""
+    world.broker.stream("log", partitions=2)
+    ids = texts("message_id", [b"id-%d" % number for number in range(600)])
+    Batch(world).stage("a", (row_group(bodies(0, 600), constant("queue", "log"), ids), 600)).commit()
+    found = world.broker.stream("log")
+    told = {record.data: record.properties.message_id for number in range(2) for record in found.read(number)}
+    assert told == {body: f"id-{number}" for number, body in enumerate(bodies(0, 600))}
+
+
 def test_a_partition_key_says_where_rows_of_a_stream_are(world: RestWorld) -> None:
     world.broker.stream("log", partitions=4)
     keys = texts("headers", [encode_table({"x-partition-key": f"k{number % 3}"}) for number in range(9)])

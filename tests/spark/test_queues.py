@@ -153,6 +153,18 @@ def test_tasks_share_a_batch(query: Make) -> None:
     assert list(reader.read(InputPartition(None))) == []
 
 
+def test_executors_share_a_batch_of_more_than_a_hundred_thousand(world: RestWorld, query: Make) -> None:
+    count = 120_000
+    for _ in range(0, count, 10_000):
+        world.broker.queue("many").send_many([b"x"] * 10_000)
+    reader = query(queue="many", columns="offset", maxrecordspertrigger=str(count), minpartitions="4")
+    start = reader.initialOffset()
+    parts = reader.partitions(start, reader.latestOffset(start, reader.getDefaultReadLimit()))
+    found = [[row["offset"] for row in rows(reader, [part])] for part in parts]
+    assert [len(each) for each in found] == [count // 4] * 4
+    assert len({offset for each in found for offset in each}) == count
+
+
 def test_available_now_ends_with_what_was_there(world: RestWorld, query: Make) -> None:
     reader = query(maxrecordspertrigger="6")
     reader.prepareForTriggerAvailableNow()

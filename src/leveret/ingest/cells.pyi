@@ -2,6 +2,7 @@ from enum import IntEnum
 
 from leveret.core.publish import Publisher
 from leveret.core.queue import Queue
+from leveret.core.streams import Author
 
 class Texts:
     size_bytes: int
@@ -42,4 +43,4 @@ class Packed:
         ttls: Numbers | None = None,
     ) -> None: ...
     def end_of(self, first: int, rows_max: int, bytes_max: int) -> int: ...
-    def publish(self, publisher: Publisher, queue: Queue, first: int, end: int) -> None: ...
+    def publish(self, publisher: Publisher, queue: Queue, author: Author, first: int, end: int) -> None: ...

@@ -14,6 +14,7 @@ from leveret.core.message cimport PERSISTENT
 from leveret.core.ports cimport Content
 from leveret.core.publish cimport Publisher
 from leveret.core.queue cimport Queue
+from leveret.core.streams cimport Author
 
 cdef enum:
     OFFSET_BYTES = 4
@@ -223,8 +224,14 @@ cdef class Packed:
             row += 1
         return row
 
-    def publish(self, Publisher publisher not None, Queue queue not None, Py_ssize_t first, Py_ssize_t end) -> None:
-        """Put rows into a queue that takes everything as it is; refuses all of them when the disk is full."""
+    def publish(
+        self, Publisher publisher not None, Queue queue not None, Author author not None, Py_ssize_t first, Py_ssize_t end
+    ) -> None:
+        """Put rows into a queue that takes everything as it is, or append them to a stream, which knows the number of each.
+
+        Refuses all of them when the disk is full.
+        """
+        cdef bint numbered = queue.recorder is not None
         cdef Content content
         cdef list queues = [queue]
         cdef uint32_t size
@@ -243,6 +250,8 @@ cdef class Packed:
             self.write_header(&content, row)
             self.set_times(&content, row, publisher.engine.now_ms)
             publisher.enter(&content, None, queues)
+            if numbered:
+                author.sequence += 1
 
     cdef int write_header(self, Content* content, Py_ssize_t row) except -1:
         cdef uint8_t* header = <uint8_t*><char*>self.room

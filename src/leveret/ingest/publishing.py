@@ -69,8 +69,7 @@ def check(core: Broker, vhost: str, rows: Chunk, new: Iterable[RowDestination]) 
         _check_destination(core, vhost, destination)
     if isinstance(rows, RowRun):
         queues = _checked(core, vhost, rows.destination, rows.common, rows.packed.longest)
-        if all(queue.recorder is None for queue in queues):
-            return 0 if queues else len(rows)
+        return 0 if queues else len(rows)
     return sum(not _checked(core, vhost, row.destination, row.message, len(row.body)) for row in rows)
 
 
@@ -122,7 +121,7 @@ def publish(
     author.producer, author.sequence = producer, first
     try:
         if isinstance(rows, RowRun) and (queue := _taker(core, vhost, rows)) is not None:
-            rows.publish(core.publisher, queue)
+            rows.publish(core.publisher, queue, author)
             return PublishedRows(len(rows), 0)
         for run in _runs(rows):
             left = len(run)
@@ -152,7 +151,7 @@ def _taker(core: Broker, vhost: str, row_run: RowRun) -> Queue | None:
     if row_run.destination.queue is None or row_run.common.key is not None:
         return None
     queues = _queues(core, vhost, row_run.destination, row_run.common)
-    return queues[0] if queues and queues[0].recorder is None and _is_plain(queues[0]) else None
+    return queues[0] if queues and _is_plain(queues[0]) else None
 
 
 def _publish_run(

@@ -11,6 +11,7 @@ from leveret.core.errors import InvalidArgument
 from leveret.core.properties import Properties, encode_header
 from leveret.core.publish import Publisher
 from leveret.core.queue import Queue
+from leveret.core.streams import Author
 from leveret.core.tables import MalformedTable, decode_table
 from leveret.ingest.cells import Kind, Numbers, Packed, PackedField, Texts
 from leveret.ingest.row_groups import Cell, RowGroup
@@ -90,9 +91,9 @@ class RowRun:
             yield RowRun(self.rows, self.packed, self.destination, self.common, first, end)
             first = end
 
-    def publish(self, publisher: Publisher, queue: Queue) -> None:
-        """Put all of them into a queue that takes everything as it is."""
-        self.packed.publish(publisher, queue, self.first, self.end)
+    def publish(self, publisher: Publisher, queue: Queue, author: Author) -> None:
+        """Put all of them into a queue that takes everything as it is, or append them to a stream."""
+        self.packed.publish(publisher, queue, author, self.first, self.end)
 
 
 class IngestRows:
