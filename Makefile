@@ -33,7 +33,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help attack soak screenshots build serve test slow nightly coverage counts parts check lint types stubs rules bench bench-table rabbitmq-install sim sim-cluster jepsen fuzz asan example deploy-check dist release image image-check vendor clean rabbitmq clients kill restarts demo spark-slow spark-cluster spark-kill cluster cluster-kill
+.PHONY: help attack soak screenshots build serve test slow nightly coverage counts parts check lint types stubs rules bench bench-table rabbitmq-install sim sim-cluster jepsen fuzz asan example deploy-check dist lock release image image-check vendor clean rabbitmq clients kill restarts demo spark-slow spark-cluster spark-kill cluster cluster-kill
 
 help:  ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-23s %s\n", $$1, $$2}'
@@ -167,6 +167,14 @@ deploy-check: $(VENV)/.dev  ## check what is in deploy/ without running it, and 
 
 dist:  ## make the sdist and wheels in dist/, in environments of their own; PYTHONS="python3.11 python3.12" says for which
 	@$(PYTHON) -m deploy.dist --pure $(addprefix --python ,$(PYTHONS)) $(ARGS)
+
+# Without addresses of an index, and without the package itself, whose line pip-compile cannot give a hash.
+lock:  ## make requirements-dev.lock anew: versions and hashes of what development needs, by pip-compile
+	$(PYTHON) -m venv --clear build/lock && build/lock/bin/pip install --quiet --disable-pip-version-check pip-tools
+	build/lock/bin/pip-compile --quiet --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links \
+		--no-emit-trusted-host --no-emit-options --strip-extras --allow-unsafe --extra dev --output-file build/lock/all pyproject.toml
+	{ sed -n '/^#/p' requirements-dev.lock; sed '/^#/d; /^leveret @/d; /^$$/d' build/lock/all; } > build/lock/new
+	mv build/lock/new requirements-dev.lock
 
 release:  ## make a release in a clone: version, changelog, tag, sdist, wheels, SBOM, checksums; VERSION=1.2.3, PYTHONS, DRY_RUN=1
 	@$(PYTHON) -m deploy.release $(VERSION) $(if $(DRY_RUN),--dry-run) $(addprefix --python ,$(PYTHONS)) $(ARGS)

@@ -74,7 +74,7 @@ def wheels(python: str) -> None:
     folder = WORK / "wheels"
     shutil.rmtree(folder, ignore_errors=True)
     made = wheel(unpacked(sdist(WORK / "sdist", WORK), WORK), folder, WORK, python)
-    pip = [builder(python, WORK), "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    pip: list[str | Path] = [builder(python, WORK), "-m", "pip", "--quiet", "--disable-pip-version-check"]
     run([*pip, "wheel", "--wheel-dir", folder, *OLDER, "pip", f"{made}[{EXTRAS}]"])
 
 

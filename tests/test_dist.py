@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from deploy import dist
-from deploy.release import Refused, bill, checksums, numbers, release, rewritten, version_of
+from deploy.release import Refused, bill, checksums, numbers, plain, release, rewritten, version_of
 from tests.server_process import ServerProcess
 from tests.sources import ROOT, files
+from tests.test_tidy import requirements
 
 CLIENT = re.compile(r"^```python\n(import leveret\n.*?connect\(.*?)^```$", re.MULTILINE | re.DOTALL)
 """The example of the README that is a program with our client."""
 PIKA = re.compile(r"^```python\n(import pika\n.*?)^```$", re.MULTILINE | re.DOTALL)
+LOCKED = re.compile(r"^([\w.-]+)==\S+ \\\n +--hash=sha256:[0-9a-f]{64}", re.MULTILINE)
 COMMANDS = re.compile(r"^    (leveret (?:queues|publish|consume).*)$", re.MULTILINE)
 
 
@@ -73,6 +75,14 @@ def test_a_compiled_wheel_serves_the_first_example_where_there_is_no_compiler(ar
         assert "Hello, world!" in dist.run([python, "-c", port + example(PIKA)], work)
         text = example(CLIENT).replace("127.0.0.1:15672", f"127.0.0.1:{server.ports['http']}")
         dist.run([python, "-c", text], work)
+
+
+def test_the_lock_file_has_a_hash_for_each_dependency_and_no_address() -> None:
+    text = (ROOT / "requirements-dev.lock").read_text()
+    locked = {plain(match[1]) for match in LOCKED.finditer(text)}
+    assert len(locked) == len(re.findall(r"^[\w.-]+==", text, re.MULTILINE))
+    assert "://" not in text
+    assert not {plain(name) for name in requirements()} - locked
 
 
 # Releases
