@@ -12,6 +12,7 @@ import pytest
 from leveret.observability.alert_rules import RULES
 from leveret.spark import wording
 from leveret.spark.report import svg
+from leveret.spark.report.comparison import COMPARED
 from leveret.spark.report.findings import Findings
 from leveret.spark.report.job import summary
 from leveret.spark.report.page import page
@@ -21,9 +22,10 @@ from leveret.spark.report.service import Objective
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 EVIL = '<script>alert("x")</script>'
 FIGURES = (
-    "messages", "acked", "dead", "redelivered_share", "error_share", "depth_end", "depth_max", "oldest_open_ms",
+    "messages", "acked", "dead", "discarded",
+    "redelivered_share", "error_share", "depth_end", "depth_max", "oldest_open_ms",
     "in_time_share", "waiting_p50_ms", "waiting_p95_ms", "waiting_p99_ms", "processing_p50_ms", "processing_p95_ms",
-    "processing_p99_ms", "critical", "warnings",
+    "processing_p99_ms", "critical", "warnings", "available_share",
 )  # fmt: skip
 
 
@@ -46,7 +48,10 @@ def findings() -> Findings:
     alert = {"rule": rule.name, "severity": rule.severity, "limit": rule.limit, "unit": rule.unit, "vhost": "/"}
     alert |= {"queue": EVIL, "worst": 12_345.0, "worst_at": hours[1], "periods": 1}
     priority = {"vhost": "/", "queue": "orders", **waited}
-    added = ("messages", "published", "acked", "dead", "taken", "redelivered", "judged", "in_time", "open", "failed")
+    added = (
+        "messages", "published", "acked", "dead", "discarded", "taken", "redelivered", "judged", "in_time", "open",
+        "failed",
+    )  # fmt: skip
     orders = queue("orders", messages=5, acked=4, depth_max=12, in_time_share=0.75, **waited)
     return Findings(
         covered,
@@ -144,6 +149,26 @@ def test_times_have_marks_in_the_units_of_people() -> None:
     plot = svg.ranges("t", [svg.PercentileRow("q", (1.0, 7_000_000.0, 30_000_000.0))], wording.duration)
     marks = re.findall(r'class="tick"[^>]*>([^<]*)<', plot)
     assert marks == ["1 ms", "100 ms", "10 s", "10 min", "10 h", "1.94 h"]
+
+
+def test_an_earlier_period_stands_beside_this_one() -> None:
+    figures = {f"{name}{suffix}": number for name in COMPARED for number, suffix in ((0.5, "_before"), (0.25, ""))}
+    row = {"vhost": "/", "queue": "orders", **figures}
+    covered = findings().span
+    found = replace(findings(), tables={"compared": [row]}, earlier=covered)
+    text = page(found)
+    assert "From 2026-01-01 12:00:00 to 2026-01-01 14:30:00 UTC" in text
+    assert "<td>50 % → 25 %</td>" in text
+    assert "Before and now" not in page(findings())
+
+
+def test_streams_have_their_lag_and_warn_of_it() -> None:
+    rows = [{"stream": "clicks", "records": 5_000, "group": "billing", "lag": 1_001, "warning": True}]
+    found = replace(findings(), tables={"streams": rows})
+    assert "1,001</td>" in page(found)
+    assert summary(found).splitlines()[-1] == (
+        "WARNING stream_lag: clicks, group billing 1,001 records (limit 1,000 records) now"
+    )
 
 
 def test_every_plot_tells_those_who_do_not_see_it() -> None:

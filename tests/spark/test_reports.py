@@ -14,6 +14,7 @@ from leveret.spark.columns import spark_schema
 from leveret.spark.events import EVENTS
 from leveret.spark.lifecycle import lifecycle
 from leveret.spark.report import depth
+from leveret.spark.report.comparison import compared
 from leveret.spark.report.depth import oldest_periods
 from leveret.spark.report.findings import QUEUES_SHOWN_MAX, gather, rows_of
 from leveret.spark.report.period import PERIODS_MAX, span
@@ -260,6 +261,71 @@ def test_queues_are_shown_by_trouble_and_depth_not_by_volume(spark: SparkSession
     assert "deep" not in [row["queue"] for row in found.queues]
     assert found.deepest[0]["queue"] == "deep"
     assert {row["queue"] for row in found.history} == {row["queue"] for row in found.deepest}
+
+
+def test_what_dies_where_no_dead_letters_are_kept_is_discarded(spark: SparkSession) -> None:
+    rule = next(rule for rule in RULES if rule.name == "dead_letters")
+    rows = []
+    for queue, kept in (("kept", True), ("lost", False), ("unknown", None)):
+        told = [row for seq in range(int(rule.limit) + 1) for row in life(seq, 1, queue, ended=2, how="expired")]
+        rows += [{**row, "dead_lettered": kept} if row["event"] == "settled" else row for row in told]
+    found = made(spark, rows)
+    counts = {row["queue"]: (row["dead"], row["discarded"]) for row in found["queues"]}
+    many = int(rule.limit) + 1
+    assert counts == {"kept": (many, 0), "lost": (0, many), "unknown": (many, 0)}
+    assert {row["queue"] for row in found["alerts"] if row["rule"] == rule.name} == {"kept", "unknown"}
+
+
+def test_the_outlook_is_a_line_through_the_periods(spark: SparkSession) -> None:
+    """Each hour 60 messages come and 40 are done, each held for a minute: a backlog that grows by 20 an hour."""
+    rows = []
+    for hour in range(6):
+        for number in range(60):
+            minute = hour * 60 + number
+            done: dict[str, Any] = {"taken": minute + 0.5, "ended": minute + 1.5} if number % 3 else {}
+            rows += life(hour * 60 + number + 1, minute, **done)
+    (found,) = made(spark, rows)["outlook"]
+    assert found["depth_per_hour"] == pytest.approx(20, rel=0.05)
+    assert found["depth_fit"] > 0.99
+    assert found["depth_1d"] == pytest.approx(120 + 24 * 20, rel=0.05)
+    assert found["full_in_h"] == pytest.approx((10_000 - 120) / 20, rel=0.05)
+    assert found["log_bytes_per_day"] == pytest.approx(24 * 60 * (100 + 120))
+    assert found["log_bytes_30d"] == pytest.approx(30 * 24 * 60 * (100 + 120), rel=0.05)
+    # One a minute, held for a minute, by consumers that are busy for 70 %.
+    assert found["consumers_needed"] == 2
+
+
+def test_a_queue_was_not_served_while_messages_waited_for_a_consumer(spark: SparkSession) -> None:
+    rows = [*life(1, 0, taken=1, ended=2), *life(2, 10, taken=25, ended=30), *life(3, 60, taken=60, ended=60)]
+    (found,) = made(spark, rows)["queues"]
+    assert found["available_share"] == pytest.approx(1 - 15 / 60)
+
+
+def test_what_is_open_now_is_older_than_at_the_last_event(spark: SparkSession) -> None:
+    sources = Sources(frame(spark, life(1, 0)), None, at(1800))
+    _, found = make(sources, lambda name, table: table.localCheckpoint(), "minute", AGREED)
+    (row,) = rows_of(found["queues"])
+    assert (row["oldest_open_ms"], row["depth_end"]) == (30 * MINUTE_MS, 1)
+    assert (row["available_share"], row["critical"]) == (0, 1)
+
+
+def test_two_periods_stand_beside_each_other(spark: SparkSession) -> None:
+    histories = (
+        [*life(1, 0, taken=1, ended=2), *life(2, 30, taken=50, ended=60)],
+        [*life(1, 0, taken=1, ended=2), *life(2, 0, "gone", ended=30, how="expired")],
+    )
+    (now, span_now), (before, earlier) = (
+        (found["queues"], covered)
+        for covered, found in (
+            make(Sources(frame(spark, rows), None), lambda name, table: table.localCheckpoint(), "hour", AGREED)
+            for rows in histories
+        )
+    )
+    found = {row["queue"]: row for row in rows_of(compared(now, span_now, before, earlier))}
+    orders, gone = found["orders"], found["gone"]
+    assert (orders["messages_per_hour_before"], orders["messages_per_hour"]) == (2, 2)
+    assert (orders["waiting_p95_ms_before"], orders["waiting_p95_ms"]) == (MINUTE_MS, pytest.approx(19.05 * MINUTE_MS))
+    assert (gone["dead_per_hour_before"], gone["dead_per_hour"]) == (2, None)
 
 
 def test_what_was_never_delivered_has_no_processing_time(spark: SparkSession) -> None:

@@ -79,6 +79,35 @@ def test_a_dead_letter_tells_where_it_died(tmp_path: Path) -> None:
     ]
 
 
+def test_a_queue_with_a_delay_says_when_its_messages_are_due(tmp_path: Path) -> None:
+    """By an argument, by a policy, and by the message itself."""
+    with leveret.open(tmp_path, sync="never") as broker:
+        broker.policy("slow", "^slow", {"delay": 5_000})
+        broker.queue("orders", delay=3).send(b"")
+        broker.queue("slow").send(b"")
+        broker.queue("orders", delay=3).send(b"", delay=60)
+    for table in ("events", "messages"):
+        rows = [row for row in rows_of(tmp_path, table=table) if row["enqueued_at"] is not None]
+        waits = [(row["queue"], (row["due_at"] - row["enqueued_at"]).total_seconds()) for row in rows]
+        assert waits == [("orders", 3), ("slow", 5), ("orders", 60)]
+
+
+def test_what_dies_says_whether_its_queue_keeps_dead_letters(tmp_path: Path) -> None:
+    with leveret.open(tmp_path, sync="never") as broker:
+        broker.queue("graveyard")
+        broker.policy("kept", "^by policy", {"dead-letter-exchange": "", "dead-letter-routing-key": "graveyard"})
+        for queue in (broker.queue("kept", dead_letter="graveyard"), broker.queue("by policy"), broker.queue("lost")):
+            queue.send_many([b"", b""])
+            queue.receive()[0].reject()
+            queue.receive()[0].ack()
+    settled = [row for row in rows_of(tmp_path) if row["event"] == "settled"]
+    assert [(row["queue"], row["reason"], row["dead_lettered"]) for row in settled] == [
+        *(("kept", reason, kept) for reason, kept in (("rejected", True), ("acked", None))),
+        *(("by policy", reason, kept) for reason, kept in (("rejected", True), ("acked", None))),
+        *(("lost", reason, kept) for reason, kept in (("rejected", False), ("acked", None))),
+    ]
+
+
 def test_what_no_client_should_send_does_not_stop_the_others(tmp_path: Path) -> None:
     bad = Properties(message_id="\udcff", timestamp=2**63, headers={"k\udcfe": b"\xff", "x-death": [{"queue": 1}]})
     with leveret.open(tmp_path, sync="never") as broker:

@@ -6,7 +6,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -45,7 +45,7 @@ OPTIONAL_PATH = argument("--path", metavar="PLACE", help="observe the workload i
 EITHER = (
     argument("--path", metavar="PLACE", help="data directory of a broker, or an archive"),
     argument("--store", metavar="URL", help="instead: PostgreSQL of a broker or cluster, archived to --archive first"),
-    argument("--url", help="nodes that seal --store before, so that it is read to its end"),
+    argument("--url", help="server that is asked for streams and their lag, or nodes that seal --store before"),
     TOKEN,
 )
 EDITS = (
@@ -115,6 +115,8 @@ JOBS: tuple[PipelineJob, ...] = (
                 "--tenant-header", default="x-group-id", metavar="NAME", help="whose messages are; default: x-group-id"
             ),
             argument("--events-only", action="store_true", help="do not read messages: nothing about tenants"),
+            argument("--compare-since", metavar="TIME", help="put an earlier time beside this one: from here ..."),
+            argument("--compare-until", metavar="TIME", help="... to here"),
         ),
     ),
     PipelineJob(
@@ -201,6 +203,7 @@ def run(given: Namespace) -> int:
         check_either(given)
     if not given.no_seal if given.job.name == "archive" else getattr(given, "store", None) is not None:
         seal(given)
+    given.running = given.job.name == "report" and runs(given)
     with extra():
         context = import_module("leveret.spark.commands.context")
         job = import_module(f"leveret.spark.commands.{given.job.name}")
@@ -234,15 +237,26 @@ def seal(given: Namespace) -> None:
     if given.store is not None and given.url is not None:
         with connect(given.url, token=given.token) as broker:
             RemoteServer(broker).call("journal.seal")
+    if (found := running(given)) is not None:
+        with closing(found) as server:
+            server.call("journal.seal")
+
+
+def runs(given: Namespace) -> bool:
+    """Whether a server runs on the data directory."""
+    with closing(server) if (server := running(given)) is not None else nullcontext():
+        return server is not None
+
+
+def running(given: Namespace) -> Remote | None:
+    """The server that runs on the data directory, if one does, and this user may speak to it."""
     if given.path is None or given.remote is not None:
-        return
+        return None
     try:
         connection = connected(given.path)
     except PermissionError:
-        return  # without the right to write, what there is is archived
-    if connection is not None:
-        with closing(Remote(connection)) as server:
-            server.call("journal.seal")
+        return None  # without the right to write, there is what there is
+    return None if connection is None else Remote(connection)
 
 
 @contextmanager

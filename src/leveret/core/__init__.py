@@ -25,6 +25,7 @@ jsonable.py            argument values as JSON and back: what JSON lacks is tagg
 lane.pyx               a lane: waiting messages in the order of their numbers, 26 bytes each
 message.pyx            a message: the wire bytes of its properties and body
 names.py               names of exchanges, queues and virtual hosts
+outcomes.py            what becomes of messages, by one definition for counters, alerts, metrics and reports
 page.py                a page: messages of a queue in columns, for readers of many
 pages.pyx              a page of a lane: up to 4,096 cells that count from its first message
 parameters.py          global parameters: small values under a name that tools keep in the broker

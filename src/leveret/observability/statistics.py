@@ -6,7 +6,6 @@ from leveret.core.broker import Broker
 from leveret.core.queue import Queue
 from leveret.core.topology import Vhost
 
-DEATHS = ("rejected", "expired", "maxlen", "delivery_limit")
 
 
 def gained(now: Sequence[int], before: Sequence[int]) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from leveret.core import browse, tally
 from leveret.core.broker import Broker as Core
 from leveret.core.names import INTERNAL_VHOST
+from leveret.core.outcomes import DEATHS
 from leveret.core.queue import Queue as CoreQueue
 from leveret.storage.journal.postgres_figures import FIGURES
 from leveret.storage.journal.store import Store
@@ -14,7 +15,6 @@ from leveret.storage.stream.store import StreamStore
 
 POSTGRES = FIGURES
 """The connections of this process to PostgreSQL."""
-DEATHS = ("rejected", "expired", "maxlen", "delivery_limit")
 COUNTED = ("published", "delivered", "redelivered", "acked", "nacked", "timed_out", "refused", "dropped", "moved")
 
 

@@ -77,6 +77,20 @@ def timestamp(name: str) -> TableColumn:
     )
 
 
+def _due(batch: ColumnBatch) -> pa.Array:
+    """When a message is due: as it says itself, or by the delay of its queue."""
+    delays = {number: queue.delay_ms for number, queue in batch.names.queues.items() if queue.delay_ms}
+    due_ms = said(batch.array("due_ms", pa.int64()))
+    if delays:
+        at = pc.index_in(batch.array("queue", pa.int32()), value_set=pa.array(list(delays), pa.int32()))
+        by_queue = pc.add(said(batch.array("enqueued_ms", pa.int64())), pa.array(delays.values(), pa.int64()).take(at))
+        due_ms = pc.coalesce(due_ms, by_queue)
+    return pc.multiply(due_ms, US_PER_MS).cast(TIMESTAMP)
+
+
+DUE_AT = TableColumn("timestamp", TIMESTAMP, _due)
+
+
 def readable(text: str) -> str:
     """A text without the bytes that no client should have sent: Arrow takes none that is not UTF-8."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leveret.core.definition_log import REMOVED, Kind
+from leveret.core.outcomes import DEATHS
 from leveret.spark.columns import (
+    DUE_AT,
     ColumnBatch,
     Table,
     TableColumn,
@@ -57,6 +59,14 @@ def _consumer(batch: ColumnBatch) -> pa.Array:
     return looked_up(batch.array("consumer", pa.int32()), batch.names.consumers)
 
 
+def _dead_lettered(batch: ColumnBatch) -> pa.Array:
+    """Of what died: whether its queue has a dead-letter exchange."""
+    keeping = {number: queue.keeps_dead for number, queue in batch.names.queues.items()}
+    known = pa.array(list(keeping), pa.int32())
+    kept = pa.array(keeping.values(), pa.bool_()).take(pc.index_in(batch.array("queue", pa.int32()), value_set=known))
+    return pc.if_else(pc.is_in(_reason(batch), value_set=pa.array(DEATHS)), kept, pa.scalar(None, pa.bool_()))
+
+
 EVENTS: Table = {
     "event": TableColumn("string", pa.string(), _event),
     "at": timestamp("at_ms"),
@@ -71,6 +81,7 @@ EVENTS: Table = {
     "priority": integer("priority"),
     "bytes": bigint("bytes"),
     "enqueued_at": timestamp("enqueued_ms"),
-    "due_at": timestamp("due_ms"),
+    "due_at": DUE_AT,
     "expires_at": timestamp("expiry_ms"),
+    "dead_lettered": TableColumn("boolean", pa.bool_(), _dead_lettered),
 }

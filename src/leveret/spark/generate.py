@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from leveret.core.errors import InvalidArgument
+from leveret.core.outcomes import DEATHS
 from leveret.spark.events import EVENTS
 
 DELIVERIES_MAX = 3
@@ -236,6 +237,7 @@ def _cell(name: str) -> Column:
         "enqueued_at": F.timestamp_millis("enqueued_ms"),
         "due_at": F.lit(None),
         "expires_at": F.lit(None),
+        "dead_lettered": F.when(F.col("reason").isin(*DEATHS), F.lit(True)),
     }
     return made[name] if name in made else F.col(name)
 

@@ -2,6 +2,7 @@
 
 outcome        how it left (`acked`, `rejected`, `expired`, ...), or `open`
 waiting_ms     from when it could be taken until it was first delivered
+dead_lettered  of what died: whether its queue has a dead-letter exchange; otherwise it was discarded
 processing_ms  the time that consumers held it, all deliveries together
 consumer       who had it last
 
@@ -18,6 +19,7 @@ and any number of times, so the same steps serve a table of events and a stream 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from leveret.core.outcomes import DEATHS
 from leveret.spark.events import SETTLED
 
 OPEN = "open"
@@ -57,6 +59,7 @@ def fragments(events: DataFrame) -> DataFrame:
         F.when(event == "spared", at).alias("spared_at"),
         # A number, because Spark joins numbers by hashing, and texts only by sorting all of them first.
         F.when(settled, F.array_position(reasons, F.col("reason"))).alias("settled_how"),
+        "dead_lettered",
         "deliveries",
         F.when(event == "returned", 1).otherwise(0).cast("bigint").alias("returns"),
         # What leaves a queue that no consumer has taken was held by none, not for 0 ms.
@@ -78,6 +81,7 @@ def joined(parts: DataFrame, *window: Column) -> DataFrame:
         F.max("settled_at").alias("settled_at"),
         F.max("spared_at").alias("spared_at"),
         F.max("settled_how").alias("settled_how"),
+        F.max("dead_lettered").alias("dead_lettered"),
         F.max("deliveries").alias("deliveries"),
         F.sum("returns").alias("returns"),
         F.sum("processing_ms").alias("processing_ms"),
@@ -108,6 +112,8 @@ def lives(whole: DataFrame) -> DataFrame:
         "first_delivered_at",
         settled_at.alias("settled_at"),
         F.coalesce(how, F.when(purged_at.isNotNull(), "purged"), F.lit(OPEN)).alias("outcome"),
+        # Archives of earlier versions do not say whether a queue kept what died.
+        F.when(how.isin(*DEATHS), F.coalesce("dead_lettered", F.lit(True))).alias("dead_lettered"),
         F.coalesce("deliveries", F.lit(0)).alias("deliveries"),
         "returns",
         ms_between(F.greatest("enqueued_at", "due_at"), F.col("first_delivered_at")).alias("waiting_ms"),

@@ -18,6 +18,7 @@ from leveret.core.deadletter import deaths_of
 from leveret.core.properties import Properties, decode_header
 from leveret.core.tables import MalformedTable
 from leveret.spark.columns import (
+    DUE_AT,
     TIMESTAMP,
     ColumnBatch,
     Table,
@@ -189,7 +190,7 @@ MESSAGES: Table = {
     "priority": integer("priority"),
     "bytes": bigint("bytes"),
     "enqueued_at": timestamp("enqueued_ms"),
-    "due_at": timestamp("due_ms"),
+    "due_at": DUE_AT,
     "expires_at": timestamp("expiry_ms"),
     "message_id": _property("message_id"),
     "correlation_id": _property("correlation_id"),

@@ -14,8 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from leveret.core.arguments import queue_type_of, usable
 from leveret.core.definition_log import REMOVED, Kind
 from leveret.core.errors import DamagedJournal, NotFound
+from leveret.core.jsonable import restored
+from leveret.core.outcomes import keeps_dead
+from leveret.core.policy import Policy, effective
 from leveret.storage.disk import Disk
 from leveret.storage.encryption import MasterKeys
 from leveret.storage.journal.columns import Survey
@@ -27,10 +31,13 @@ REMEDY = "restore the file from a backup, or leave it out"
 
 
 class QueueName(NamedTuple):
-    """What a queue is called; names.json of an archive does not say where."""
+    """What a queue is called, and the settings that its history depends on; names.json of an archive has names only."""
 
     vhost: str | None
     name: str
+    delay_ms: int = 0
+    keeps_dead: bool | None = None
+    """Whether what dies in it becomes a dead letter; None if that is not known."""
 
 
 @dataclass
@@ -39,6 +46,10 @@ class EntityNames:
 
     queues: dict[int, QueueName] = field(default_factory=dict)
     consumers: dict[int, str] = field(default_factory=dict)
+    arguments: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """Of queues, as they are stored."""
+    policies: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By virtual host, name and whether it is an operator's."""
 
     def learn(self, definitions: list[tuple[int, bytes]]) -> None:
         """Take the names that definitions give; what was removed keeps its name in history."""
@@ -47,6 +58,15 @@ class EntityNames:
             if kind == Kind.QUEUE:
                 queue = json.loads(payload)
                 self.queues[queue["id"]] = QueueName(queue["vhost"], queue["name"])
+                if not what & REMOVED:
+                    self.arguments[queue["id"]] = queue.get("arguments") or {}
+            elif kind == Kind.POLICY:
+                policy = json.loads(payload)
+                key = json.dumps([policy["vhost"], policy["name"], policy.get("operator", False)])
+                if what & REMOVED:
+                    self.policies.pop(key, None)
+                else:
+                    self.policies[key] = policy
             elif kind == Kind.CONSUMER:
                 consumer = json.loads(payload)
                 self.consumers[consumer["number"]] = consumer["name"]
@@ -58,6 +78,21 @@ class EntityNames:
             {number: self.consumers[number] for number in consumers & self.consumers.keys()},
         )
 
+    def resolve(self) -> None:
+        """Give queues the settings that their arguments and the policies make, as both are known last."""
+        policies = [(each["vhost"], Policy.from_dict(each)) for each in self.policies.values()]
+        for number, stored in self.arguments.items():
+            queue, arguments = self.queues[number], usable(restored(stored))
+            about = [policy for vhost, policy in policies if vhost == queue.vhost]
+            made = effective(
+                arguments,
+                queue.name,
+                queue_type_of(arguments, queue.name),
+                [each for each in about if not each.operator],
+                [each for each in about if each.operator],
+            )
+            self.queues[number] = queue._replace(delay_ms=made.delay_ms, keeps_dead=keeps_dead(made))
+
     def forget_consumers(self, count_max: int) -> None:
         """Keep the names of the newest consumers only: every connection makes new ones."""
         for number in sorted(self.consumers)[:-count_max]:
@@ -68,6 +103,8 @@ class EntityNames:
         return {
             "queues": {str(number): list(queue) for number, queue in self.queues.items()},
             "consumers": {str(number): name for number, name in self.consumers.items()},
+            "arguments": {str(number): each for number, each in self.arguments.items()},
+            "policies": self.policies,
         }
 
     @classmethod
@@ -76,6 +113,8 @@ class EntityNames:
         return cls(
             {int(number): QueueName(*queue) for number, queue in facts["queues"].items()},
             {int(number): name for number, name in facts["consumers"].items()},
+            {int(number): each for number, each in facts.get("arguments", {}).items()},
+            facts.get("policies", {}),
         )
 
     def numbers(self, wanted: frozenset[str]) -> bytes:
@@ -244,4 +283,6 @@ def slices_of(
         known.learn(survey.definitions)
         until = moves.setdefault(shard, MovedMessages(number_of(piece.path))).until(survey)
         found.append((replace(piece, moved_until=until), known, survey.queues, survey.consumers))
+    for known in names.values():
+        known.resolve()
     return [replace(piece, names=known.of(queues, consumers)) for piece, known, queues, consumers in found]

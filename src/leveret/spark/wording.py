@@ -81,11 +81,12 @@ def short(text: str) -> str:
     return text if len(text) <= LABEL_MAX else text[: LABEL_MAX - 1] + "…"
 
 
-UNITS: dict[str, Callable[[float | None], str]] = {"ms": duration, "share": share, "count": exact}
+UNITS: dict[str, Callable[[float | None], str]] = {"ms": duration, "share": share, "count": exact, "text": str}
 EXACT: dict[str, Callable[[float], str]] = {
     "ms": lambda value: f"{value:,.0f} ms",
     "share": lambda value: f"{value * 100:.6g} %",
     "count": lambda value: f"{value:,.6g}" if value != int(value) else "",
+    "text": lambda value: "",
 }
 """What a figure is when it is pointed at, where that is more than what is written."""
 

@@ -7,10 +7,11 @@ processing times) or needs a memory (since when nothing was taken) is kept for t
 from collections.abc import Callable
 
 from leveret.core.histogram import quantile
+from leveret.core.outcomes import DEATHS, FAILED_COUNTERS, keeps_dead
 from leveret.core.queue import Queue
 from leveret.core.tally import column, oldest_ms, times
 from leveret.observability.alerting.rules import AlertRuleSettings
-from leveret.observability.statistics import DEATHS, gained
+from leveret.observability.statistics import gained
 
 
 class Window:
@@ -65,19 +66,15 @@ LATELY_MS = 300_000  # over which failed deliveries are compared with others, an
 WIDTHS_MS = (HOUR_MS, LATELY_MS, LATELY_MS)
 QUICK_BUCKETS = 8  # of processing times, the quickest ones: a queue without others needs no memory of them
 
-FAILED = (
-    "rejected",
-    "nacked",
-    "timed_out",
-)  # not delivery_limit: what dies of it was given back, and is counted there
-
 Counts = tuple[int, int, int, int]
 """Of a queue since the process began: what died, failed deliveries, acknowledgements, deliveries."""
 
 
 def counted(queues: list[Queue]) -> list[Counts]:
     """The counters of many queues."""
-    dead, failed = (map(sum, zip(*(column(queues, name) for name in names), strict=True)) for names in (DEATHS, FAILED))
+    dead, failed = (
+        map(sum, zip(*(column(queues, name) for name in names), strict=True)) for names in (DEATHS, FAILED_COUNTERS)
+    )
     return list(zip(dead, failed, column(queues, "acked"), column(queues, "delivered"), strict=True))
 
 
@@ -141,7 +138,7 @@ def oldest(queue: Queue, activity: Activity, now_ms: int) -> float:
 
 def dead_per_hour(queue: Queue, activity: Activity, now_ms: int) -> float:
     """Dead letters of the last hour; where they are not kept, there are none."""
-    return activity.lately(now_ms)[0] if queue.policy.dead_letter_exchange is not None else 0
+    return activity.lately(now_ms)[0] if keeps_dead(queue.policy) else 0
 
 
 def error_share(queue: Queue, activity: Activity, now_ms: int) -> float:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from leveret.core.histogram import Histogram
+from leveret.core.outcomes import DEATHS
 from leveret.observability.exposition import EDGES_OF_COUNTS, EDGES_S_OF_MS, EDGES_S_OF_US, Labels, labels
-from leveret.observability.statistics import DEATHS
 from leveret.protocols.management.context import API_VERSION, PRODUCT
 from leveret.protocols.metrics.facts import ScrapeFacts
 from leveret.protocols.metrics.figure import BrokerMetric, Times, Told, figure

@@ -13,9 +13,10 @@ from leveret.core import browse
 from leveret.core import tally as core_tally
 from leveret.core.errors import BrokerClosed, JournalFailed
 from leveret.core.names import INTERNAL_VHOST
+from leveret.core.outcomes import DEATHS
 from leveret.core.queue import Queue
 from leveret.observability.exposition import EDGES_S_OF_MS, Kind, Labels, histogram, labels
-from leveret.observability.statistics import DEATHS, graveyards
+from leveret.observability.statistics import graveyards
 from leveret.protocols.management.queues import consumers_of, memory_bytes
 from leveret.protocols.management.rates import held_messages, unacknowledged
 from leveret.protocols.metrics.figure import Number, ObjectMetric, column, family

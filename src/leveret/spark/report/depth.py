@@ -4,6 +4,7 @@ Depth is followed in steps of seconds (see period.py): what comes and goes withi
 
 depth_end, depth_max, depth_avg   messages that were not settled; the average is over time
 waiting_max                       messages that no consumer had taken yet
+seconds, unserved_s               how long the period is, and how much of it breaks the rule no_consumers
 idle_ms                           the longest time in which messages waited and none was delivered
 oldest_ms                         the greatest age that a message reached; a delayed message is born when it is due
 """
@@ -11,10 +12,12 @@ oldest_ms                         the greatest age that a message reached; a del
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from leveret.observability.alert_rules import RULES
 from leveret.spark.lifecycle import ms_between
 from leveret.spark.report.period import ReportSpan
 from leveret.spark.report.service import QUEUE, born, united
 
+IDLE_S_MAX = next(rule.limit for rule in RULES if rule.figure == "idle_ms") / 1000
 MOVES = ("entered", "left", "arrived", "taken", "delivered")
 
 
@@ -34,9 +37,10 @@ def depth(lives: DataFrame, activity: DataFrame, span: ReportSpan) -> DataFrame:
     begins = (F.col("delivered") > 0) | (F.lag("waiting", 1, 0).over(so_far) <= 0)
     runs = levels.withColumn("stretch", F.sum(F.when(begins, 1).otherwise(0)).over(so_far))
     in_run = Window.partitionBy(*QUEUE, "stretch").orderBy("step")
-    idle_s = F.sum(F.when(F.col("waiting") > 0, F.col("seconds")).otherwise(0)).over(in_run)
+    waited_s = F.when(F.col("waiting") > 0, F.col("seconds")).otherwise(0)
+    unserved = F.sum(waited_s).over(Window.partitionBy(*QUEUE, "stretch")) > IDLE_S_MAX
     return (
-        runs.withColumn("idle_s", idle_s)
+        runs.withColumns({"idle_s": F.sum(waited_s).over(in_run), "unserved_s": F.when(unserved, waited_s)})
         .groupBy(*QUEUE, span.at(F.col("step")).alias("period"))
         .agg(
             F.sum("entered").alias("entered"),
@@ -49,6 +53,8 @@ def depth(lives: DataFrame, activity: DataFrame, span: ReportSpan) -> DataFrame:
             ).alias("depth_avg"),
             F.max("waiting").alias("waiting_max"),
             (F.max("idle_s") * 1000).alias("idle_ms"),
+            F.coalesce(F.sum("unserved_s"), F.lit(0)).alias("unserved_s"),
+            F.sum("seconds").alias("seconds"),
         )
     )
 

@@ -17,7 +17,7 @@ ROWS_MAX = 1000
 """Of each other table; the Parquet files have all of them."""
 
 Row = dict[str, Any]
-TROUBLE = ("critical", "warnings", "dead", "failed", "messages")
+TROUBLE = ("critical", "warnings", "dead", "discarded", "failed", "messages")
 """What makes a queue worse off than others: the first of these figures that differs."""
 # By which figure the rows of a table are chosen that are shown.
 ORDER = {
@@ -27,6 +27,9 @@ ORDER = {
     "tenants": ("-messages",),
     "origins": ("-messages",),
     "consumers": ("-acked",),
+    "outlook": ("full_in_h", "-depth_1d", "-log_bytes_per_day"),
+    "compared": ("-dead_per_hour", "-error_share", "-messages_per_hour"),
+    "streams": ("-lag", "stream"),
 }
 
 
@@ -45,6 +48,8 @@ class Findings:
     history: list[Row]
     """Of the deepest queues."""
     tables: dict[str, list[Row]]
+    earlier: ReportSpan | None = None
+    """What the table `compared` compares with."""
 
     def of(self, table: str) -> list[Row]:
         """The rows of a table, none if it was not made."""
@@ -56,7 +61,9 @@ class Findings:
         return [known.get(start) for start in self.span.starts()]
 
 
-def gather(span: ReportSpan, objective: Objective, tables: dict[str, DataFrame]) -> Findings:
+def gather(
+    span: ReportSpan, objective: Objective, tables: dict[str, DataFrame], earlier: ReportSpan | None = None
+) -> Findings:
     """Fetch what is shown."""
     queues, deepest = (
         rows_of(tables["queues"].orderBy(*map(F.desc_nulls_last, by), "vhost", "queue").limit(most))
@@ -71,12 +78,12 @@ def gather(span: ReportSpan, objective: Objective, tables: dict[str, DataFrame])
     rest |= {name: rows_of(table.orderBy("period")) for name, table in told.items()}
     (summary,) = rows_of(_summary(tables["queues"]))
     history = rows_of(shown.orderBy("period"))
-    return Findings(span, objective, summary["queues"], summary, queues, deepest, history, rest)
+    return Findings(span, objective, summary["queues"], summary, queues, deepest, history, rest, earlier)
 
 
 def _deaths(dead_letters: DataFrame) -> DataFrame:
     """Dead letters of all queues by period and reason."""
-    return dead_letters.groupBy("period", "reason").agg(F.sum("dead").alias("dead"))
+    return dead_letters.groupBy("period", "reason").agg(F.sum("dead").alias("dead")).where("dead > 0")
 
 
 def rows_of(table: DataFrame) -> list[Row]:
@@ -97,10 +104,15 @@ def _moment(micros: int | None) -> datetime | None:
 
 def _ordered(table: DataFrame, by: tuple[str, ...]) -> DataFrame:
     """A table in an order; `-` is for the largest first."""
-    return table.orderBy(*(F.desc(name[1:]) if name.startswith("-") else F.asc(name) for name in by))
+    return table.orderBy(
+        *(F.desc_nulls_last(name[1:]) if name.startswith("-") else F.asc_nulls_last(name) for name in by)
+    )
 
 
 def _summary(queues: DataFrame) -> DataFrame:
     """All queues as one."""
-    added = ("messages", "published", "acked", "dead", "taken", "redelivered", "judged", "in_time", "open", "failed")
+    added = (
+        "messages", "published", "acked", "dead", "discarded", "taken", "redelivered", "judged", "in_time", "open",
+        "failed",
+    )  # fmt: skip
     return queues.agg(F.count("*").alias("queues"), *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in added))

@@ -6,8 +6,9 @@ out/tables/NAME/         Parquet; report/tables.py says which there are
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,9 +16,11 @@ from pyspark.sql import functions as F
 
 from leveret.observability.alert_rules import RULES
 from leveret.spark.directories import directory, pattern_of
+from leveret.spark.report.comparison import compared
 from leveret.spark.report.findings import Findings, gather
 from leveret.spark.report.page import QUEUES, Cell, page
 from leveret.spark.report.service import QUEUE, Objective
+from leveret.spark.report.streams import LAG_RULE, STREAM_COLUMNS, StreamLag
 from leveret.spark.report.tables import Keep, Sources, make
 from leveret.spark.tables import read_table
 from leveret.spark.wording import exact, figure, label, moment, share
@@ -41,6 +44,12 @@ def summary(found: Findings) -> str:
         f"{row['severity'].upper()} {row['rule']}: {label(row)} {figure(row['worst'], units[row['rule']])} "
         f"(limit {figure(row['limit'], units[row['rule']])}) at {moment(row['worst_at'])}"
         for row in found.of("alerts")
+    ]
+    alerts += [
+        f"WARNING {LAG_RULE.name}: {row['stream']}, group {row['group']} {figure(row['lag'], LAG_RULE.unit)} "
+        f"(limit {figure(LAG_RULE.limit, LAG_RULE.unit)}) now"
+        for row in found.of("streams")
+        if row["warning"]
     ]
     return "\n".join(lines + (alerts or [f"none of the {len(RULES)} alert rules fired"])) + "\n"
 
@@ -79,15 +88,27 @@ def build(
     period: str | None = None,
     objective: Objective | None = None,
     tenant_header: str | None = TENANT_HEADER,
+    compare: Mapping[str, str] | None = None,
+    streams: Sequence[StreamLag] = (),
+    now: datetime | None = None,
 ) -> Report:
     """Report on what the options of `format("leveret")` name; what was in `out` of an earlier report is replaced.
 
     `period` is second, minute, hour or day; None chooses by the length of the time. Without `tenant_header` messages
-    are not read, only events: nothing is said about tenants, nor where dead letters came from.
+    are not read, only events: nothing is said about tenants, nor where dead letters came from. `compare` has the
+    options `since` and `until` of an earlier time, which stands beside this one. `now` is the time if the broker runs.
     """
-    tags = None if tenant_header is None else read_tags(spark, options, tenant_header)
+
+    def sources(chosen: Mapping[str, str], now: datetime | None) -> Sources:
+        tags = None if tenant_header is None else read_tags(spark, chosen, tenant_header)
+        return Sources(read_table(spark, "events", **chosen), tags, now)
+
+    earlier = None
+    if compare is not None:
+        rest = {name: value for name, value in options.items() if name not in ("since", "until")}
+        earlier = sources({**rest, **compare}, None)
     return build_from(
-        spark, Sources(read_table(spark, "events", **options), tags), out, period=period, objective=objective
+        spark, sources(options, now), out, period=period, objective=objective, earlier=earlier, streams=streams
     )
 
 
@@ -98,12 +119,20 @@ def build_from(
     *,
     period: str | None = None,
     objective: Objective | None = None,
+    earlier: Sources | None = None,
+    streams: Sequence[StreamLag] = (),
 ) -> Report:
     """Report on tables that are already there."""
     folder = Path(directory("out", os.fspath(out)))
-    agreed = objective or Objective()
-    covered, tables = make(sources, kept(spark, folder), period, agreed)
-    found = gather(covered, agreed, tables)
+    agreed, keep = objective or Objective(), kept(spark, folder)
+    covered, tables = make(sources, keep, period, agreed)
+    before = None
+    if earlier is not None:
+        before, past = make(earlier, kept(spark, folder / "earlier"), period, agreed)
+        tables["compared"] = keep("compared", compared(tables["queues"], covered, past["queues"], before))
+    if streams:
+        tables["streams"] = keep("streams", spark.createDataFrame(list(streams), STREAM_COLUMNS))
+    found = gather(covered, agreed, tables, before)
     folder.mkdir(parents=True, exist_ok=True)
     text = summary(found)
     (folder / PAGE_NAME).write_text(page(found), encoding="utf-8")

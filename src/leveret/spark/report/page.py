@@ -10,7 +10,7 @@ from leveret.observability.alert_rules import RULES
 from leveret.spark.report import sections
 from leveret.spark.report.findings import Findings, Row
 from leveret.spark.report.tables import SEVERITIES
-from leveret.spark.wording import EXACT, NOTHING, UNITS, duration, exact, figure, label, moment, share
+from leveret.spark.wording import EXACT, NOTHING, UNITS, duration, exact, figure, label, moment, number, share
 
 ROWS_SHOWN_MAX = 25
 QUEUES_PER_ALERT_MAX = 5
@@ -51,6 +51,7 @@ QUEUES = (
     told("Messages", "messages"),
     told("Acknowledged", "acked"),
     Cell("Dead", lambda row: row["dead"] or 0, "count"),
+    Cell("Discarded", lambda row: row["discarded"] or 0, "count"),
     told("Redelivered", "redelivered_share", "share"),
     told("Errors", "error_share", "share"),
     told("Depth at the end", "depth_end"),
@@ -59,6 +60,7 @@ QUEUES = (
     told("Waiting 95 %", "waiting_p95_ms", "ms"),
     told("Processing 95 %", "processing_p95_ms", "ms"),
     told("In time", "in_time_share", "share"),
+    told("Served", "available_share", "share"),
 )
 CONSUMERS = (
     QUEUE,
@@ -86,6 +88,41 @@ FAIRNESS = (
 )
 
 
+OUTLOOK = (
+    QUEUE,
+    told("Depth by the hour", "depth_per_hour"),
+    told("Depth in a day", "depth_1d"),
+    Cell("At the limit in", lambda row: None if (hours := row["full_in_h"]) is None else hours * 3_600_000, "ms"),
+    Cell("Log by the day", lambda row: f"{number(row['log_bytes_per_day'])}B", "text"),
+    Cell("Log in 30 days", lambda row: f"{number(row['log_bytes_30d'])}B", "text"),
+    told("Consumers needed", "consumers_needed"),
+)
+STREAMS = (
+    Cell("Stream", itemgetter("stream")),
+    Cell("Group", lambda row: row["group"] or NOTHING),
+    told("Records", "records"),
+    told("Lag", "lag"),
+)
+
+
+def changed(head: str, name: str, unit: str = "count") -> Cell:
+    """A figure as it was and as it is."""
+    return Cell(head, lambda row: " → ".join(UNITS[unit](row[each]) for each in (f"{name}_before", name)), "text")
+
+
+COMPARED = (
+    QUEUE,
+    changed("Messages/h", "messages_per_hour"),
+    changed("Acknowledged/h", "acked_per_hour"),
+    changed("Dead/h", "dead_per_hour"),
+    changed("Errors", "error_share", "share"),
+    changed("Depth at most", "depth_max"),
+    changed("Waiting 95 %", "waiting_p95_ms", "ms"),
+    changed("Processing 95 %", "processing_p95_ms", "ms"),
+    changed("In time", "in_time_share", "share"),
+)
+
+
 class TableSection(NamedTuple):
     """A section with the first rows of one table of the report."""
 
@@ -97,7 +134,16 @@ class TableSection(NamedTuple):
 
 WORST = "The worst first: by critical alerts, then by warnings, dead letters, failed deliveries and messages."
 JAIN = "Jain's index: 1 when all tenants of a queue wait equally long, or send equally much; less when they do not."
+TREND = (
+    "If it goes on like this: depth and log follow a line of least squares through the periods; the limit is that of "
+    "the rule queue_depth. Consumers are needed for the busiest period, each with one message at a time and busy for "
+    "70 % of its time."
+)
 LISTINGS = (
+    TableSection("Outlook", TREND, "outlook", OUTLOOK),
+    TableSection(
+        "Streams", "As the server has them now; the groups that are furthest behind first.", "streams", STREAMS
+    ),
     TableSection("Where dead letters came from", "As the messages themselves tell it.", "origins", ORIGINS),
     TableSection("Consumers", "The busiest first.", "consumers", CONSUMERS),
     TableSection("Tenants", JAIN, "fairness", FAIRNESS),
@@ -116,6 +162,7 @@ def page(found: Findings) -> str:
             f"<header><h1>Queue report</h1><p>{covered}; {queues}.</p></header>",
             _tiles(found),
             _section("Alerts", "Every rule, and the queues on which it fired.", _alerts(found)),
+            _comparison(found),
             _section("Queues", WORST, table(QUEUES, found.queues)),
             *(_section(*each) for each in sections.plots(found)),
             *(_listing(found, each) for each in LISTINGS),
@@ -171,6 +218,7 @@ def _tiles(found: Findings) -> str:
         "Messages": exact(every["messages"]),
         "Acknowledged": exact(every["acked"]),
         "Dead letters": exact(every["dead"]),
+        "Discarded": exact(every["discarded"]),
         "Open at the end": exact(every["open"]),
         "Redelivered": share(every["redelivered"] / every["taken"] if every["taken"] else None),
         f"Done within {duration(found.objective.within_ms)}": share(
@@ -205,6 +253,14 @@ def _alerts(found: Findings) -> str:
         f'<div class="table" tabindex="0"><table><thead><tr>{state}{name}<th scope="col">Limit</th>{where}</tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table></div>"
     )
+
+
+def _comparison(found: Findings) -> str:
+    """An earlier period beside this one."""
+    if found.earlier is None:
+        return ""
+    says = f"From {moment(found.earlier.first)} to {moment(found.earlier.until)} UTC, and as it is in this report."
+    return _section("Before and now", says, table(COMPARED, found.of("compared")[:ROWS_SHOWN_MAX]))
 
 
 def _listing(found: Findings, listing: TableSection) -> str:

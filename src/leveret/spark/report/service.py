@@ -7,12 +7,11 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from leveret.core.outcomes import DEATHS
 from leveret.spark.lifecycle import OPEN, ms_between
 from leveret.spark.report.period import ReportSpan
 
 QUEUE = ("vhost", "queue")
-DEAD = ("rejected", "expired", "maxlen", "delivery_limit")
-"""The outcomes after which a message goes to the dead letters, if its queue has a place for them."""
 SHARES = (0.5, 0.95, 0.99)
 DIGITS = 3
 """Of times, in percentiles."""
@@ -64,7 +63,7 @@ def one_of(figures: DataFrame, by: str | None, every: Collection[str]) -> DataFr
 def _figures(span: ReportSpan, objective: Objective) -> list[Column]:
     """What is told of messages."""
     late = ms_between(born(), F.coalesce("settled_at", F.lit(span.until))) > objective.within_ms
-    judged = F.col("outcome").isin("acked", *DEAD) | ((F.col("outcome") == OPEN) & late)
+    judged = F.col("outcome").isin("acked", *DEATHS) | ((F.col("outcome") == OPEN) & late)
     return [
         F.count("*").alias("messages"),
         F.count_if(F.col("first_delivered_at").isNotNull()).alias("taken"),

@@ -9,26 +9,30 @@ priorities, tenants,         by queue and priority, or tenant; how fair a queue 
 fairness
 dead_letters, origins        by queue, period and reason; by the queue that they came from
 consumers                    by queue and consumer
+outlook                      by queue: where it is heading (outlook.py)
+compared                     by queue: an earlier period beside this one (comparison.py)
+streams                      by stream and group of a running broker (streams.py)
 alerts                       rules that fired, by queue
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from leveret.core.errors import NotFound
+from leveret.core.outcomes import DEATHS, FAILED_REASONS
 from leveret.observability.alert_rules import RULES, AlertRule
 from leveret.spark.lifecycle import lifecycle
 from leveret.spark.report import depth
+from leveret.spark.report.outlook import outlook
 from leveret.spark.report.period import ReportSpan, span
-from leveret.spark.report.service import DEAD, QUEUE, Objective, marked, one_of, percentiles, service, services, united
+from leveret.spark.report.service import QUEUE, Objective, marked, one_of, percentiles, service, services, united
 
-FAILED = ("rejected", "delivery_limit")
-GIVEN_BACK = ("nacked", "timed_out")
-COUNTS = ("published", "delivered", "returned", "settled", "acked", "failed", "published_bytes")
+COUNTS = ("published", "delivered", "returned", "settled", "acked", "failed", "published_bytes", "held_ms")
 
 
 def activity(events: DataFrame, span: ReportSpan) -> DataFrame:
@@ -42,6 +46,7 @@ def activity(events: DataFrame, span: ReportSpan) -> DataFrame:
             F.count_if(_acked()).alias("acked"),
             F.count_if(_failed()).alias("failed"),
             F.sum(F.when(F.col("event") == "published", F.col("bytes"))).alias("published_bytes"),
+            F.sum(F.when(F.col("event").isin("settled", "returned"), F.col("held_ms"))).alias("held_ms"),
         )
         .select(*QUEUE, "step", *COUNTS)
     )
@@ -90,9 +95,8 @@ def _acked() -> Column:
 
 def _failed() -> Column:
     """Whether a delivery ended otherwise, by what the consumer did or did not do."""
-    return ((F.col("event") == "settled") & F.col("reason").isin(*FAILED)) | (
-        (F.col("event") == "returned") & F.col("reason").isin(*GIVEN_BACK)
-    )
+    kinds = ((F.col("event") == event) & F.col("reason").isin(*reasons) for event, reasons in FAILED_REASONS.items())
+    return reduce(Column.__or__, kinds)
 
 
 HOUR_S = 3600
@@ -188,17 +192,17 @@ def jain(figure: str) -> Column:
 
 
 def dead_letters(lives: DataFrame, span: ReportSpan) -> DataFrame:
-    """How many messages died in each queue, by reason and period."""
+    """How many messages died in each queue, by reason and period: became dead letters, or were discarded."""
     return (
-        lives.where(F.col("outcome").isin(*DEAD))
+        lives.where(F.col("outcome").isin(*DEATHS))
         .groupBy(*QUEUE, span.at(F.col("settled_at")).alias("period"), F.col("outcome").alias("reason"))
-        .agg(F.count("*").alias("dead"))
+        .agg(F.count_if("dead_lettered").alias("dead"), F.count_if(~F.col("dead_lettered")).alias("discarded"))
     )
 
 
 def deaths(dead: DataFrame) -> DataFrame:
     """How many messages died in each queue and period, for whatever reason."""
-    return dead.groupBy(*QUEUE, "period").agg(F.sum("dead").alias("dead"))
+    return dead.groupBy(*QUEUE, "period").agg(*(F.sum(name).alias(name) for name in ("dead", "discarded")))
 
 
 def origins(tags: DataFrame) -> DataFrame:
@@ -228,6 +232,8 @@ class Sources:
 
     events: DataFrame
     tags: DataFrame | None
+    now: datetime | None = None
+    """The time, if the broker runs: what is open now is older than at the last event."""
 
 
 def make(
@@ -236,7 +242,7 @@ def make(
     """All tables, each computed once."""
     # Without the consumers, whom events tell of: Spark joins texts by sorting all of them, and numbers by hashing.
     lives = keep("lives", lifecycle(sources.events).drop("consumer"))
-    covered = extent(lives, period)
+    covered = extent(lives, period, sources.now)
     steps = keep("activity", activity(sources.events, covered))
     tags = None if sources.tags is None else keep("tags", sources.tags)
     buried = None if tags is None else graveyards(tags, lives)
@@ -266,6 +272,7 @@ def make(
     add("totals", totals(told))
     fired = add("alerts", alerts(told, buried))
     add("queues", _queues(lives, told, [one_of(figures, None, grouped), troubles(fired)], covered))
+    add("outlook", outlook(told, covered))
     add("priorities", starvation(one_of(figures, "priority", grouped)))
     add("consumers", consumers(sources.events))
     if tags is not None:
@@ -277,8 +284,8 @@ def make(
     return covered, found
 
 
-def extent(lives: DataFrame, period: str | None) -> ReportSpan:
-    """From when to when messages lived."""
+def extent(lives: DataFrame, period: str | None, now: datetime | None = None) -> ReportSpan:
+    """From when to when messages lived: to the last event, or to now."""
     times = [F.col(name) for name in ("enqueued_at", "first_delivered_at", "settled_at")]
     row = lives.agg(
         F.unix_millis(F.min(F.least(*times))).alias("first"), F.unix_millis(F.max(F.greatest(*times))).alias("until")
@@ -286,16 +293,17 @@ def extent(lives: DataFrame, period: str | None) -> ReportSpan:
     if row is None or row["first"] is None:
         raise NotFound("there is no message to report on: name another directory, another queue or another time")
     first, until = (datetime.fromtimestamp(row[name] / 1000, UTC) for name in ("first", "until"))
-    return span(first, until, period)
+    return span(first, until if now is None else max(until, now), period)
 
 
 def _queues(lives: DataFrame, told: DataFrame, others: list[DataFrame], covered: ReportSpan) -> DataFrame:
     """Every figure of each queue over all of the time."""
     counted = told.groupBy(*QUEUE).agg(
-        *(F.sum(name).alias(name) for name in (*COUNTS, "dead")),
+        *(F.sum(name).alias(name) for name in (*COUNTS, "dead", "discarded")),
         *(F.max(name).alias(name) for name in ("depth_max", "waiting_max", "idle_ms", "oldest_ms")),
         F.max_by("depth_end", "period").alias("depth_end"),
         F.avg("depth_avg").alias("depth_avg"),
+        (F.lit(1.0) - F.sum("unserved_s") / F.nullif(F.sum("seconds"), F.lit(0))).alias("available_share"),
     )
     shares = counted.withColumns(
         {

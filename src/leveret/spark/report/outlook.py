@@ -1,0 +1,63 @@
+"""Outlook: where depth and storage are heading and how many consumers are needed, by the trend of a report's periods.
+
+depth       a line of least squares through the average depth of the periods: `depth_per_hour` is its slope, `depth_fit`
+            says how much of the ups and downs it explains (1: all); from the depth at the end it leads to `depth_1d`, a
+            day later, and in `full_in_h` hours to the limit of the rule queue_depth
+storage     the same line through the bytes of log of each period: `log_bytes_per_day` is the average, `log_bytes_30d`
+            what the line adds up to within 30 days, as if nothing were removed
+consumers   messages of the busiest period, times how long one is held in all of its deliveries, by Little's law, when
+            consumers are to be busy for 70 % of their time: `consumers_needed`. With a prefetch of more than one
+            message the time in the consumer's buffer counts as held, so fewer consumers may do
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from leveret.observability.alert_rules import RULES
+from leveret.spark.plan import COSTS, DAY_S
+from leveret.spark.report.period import ReportSpan
+from leveret.spark.report.service import QUEUE
+
+BUSY_SHARE_MAX = 0.7
+STORED_DAYS = 30
+PERIODS_MIN = 3
+"""Through fewer points every line is as good as another."""
+HOUR_S = 3_600
+
+
+def outlook(history: DataFrame, span: ReportSpan) -> DataFrame:
+    """What follows for each queue if it goes on like this."""
+    hours = F.unix_seconds("period") / HOUR_S
+    logged = F.coalesce("published_bytes", F.lit(0)) + F.coalesce("published", F.lit(0)) * COSTS["journal_bytes"].value
+    whole = F.least(F.lit(float(span.seconds)), F.lit(max(1.0, (span.until - span.first).total_seconds())))
+    per_day = logged * (DAY_S / whole)
+    limit = next(rule.limit for rule in RULES if rule.figure == "depth_max")
+    told = history.groupBy(*QUEUE).agg(
+        _trend(F.regr_slope("depth_avg", hours)).alias("depth_per_hour"),
+        _trend(F.regr_r2("depth_avg", hours)).alias("depth_fit"),
+        F.max_by("depth_end", "period").alias("depth_end"),
+        F.avg(per_day).alias("log_bytes_per_day"),
+        _trend(F.regr_slope(per_day, hours / 24)).alias("growth"),
+        (F.max("published") / whole).alias("peak_per_s"),
+        (F.sum("held_ms") / F.nullif(F.sum("delivered") - F.sum("returned"), F.lit(0)) / 1000).alias("held_s"),
+    )
+    return told.select(
+        *QUEUE,
+        "depth_per_hour",
+        "depth_fit",
+        F.greatest(F.lit(0.0), F.col("depth_end") + F.col("depth_per_hour") * 24).alias("depth_1d"),
+        F.when(F.col("depth_end") >= limit, 0.0)
+        .when(F.col("depth_per_hour") > 0, (limit - F.col("depth_end")) / F.col("depth_per_hour"))
+        .alias("full_in_h"),
+        "log_bytes_per_day",
+        F.greatest(
+            F.lit(0.0),
+            F.col("log_bytes_per_day") * STORED_DAYS + F.coalesce("growth", F.lit(0.0)) * (STORED_DAYS**2 / 2),
+        ).alias("log_bytes_30d"),
+        F.ceil(F.col("peak_per_s") * F.col("held_s") / BUSY_SHARE_MAX).alias("consumers_needed"),
+    )
+
+
+def _trend(figure: Column) -> Column:
+    """A figure of a line; none through fewer points than make one."""
+    return F.when(F.count("depth_avg") >= PERIODS_MIN, figure)
