@@ -3,11 +3,13 @@
 Depth is followed in steps of seconds (see period.py): what comes and goes within one step does not show.
 
 depth_end, depth_max, depth_avg   messages that were not settled; the average is over time
-waiting_max                       messages that no consumer had taken yet
+waiting_max                       messages that could be taken: of those that were given back, once they were due again
 seconds, unserved_s               how long the period is, and how much of it breaks the rule no_consumers
 idle_ms                           the longest time in which messages waited and none was delivered
 oldest_ms                         the greatest age that a message reached; a delayed message is born when it is due
 """
+
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -18,14 +20,37 @@ from leveret.spark.report.period import ReportSpan
 from leveret.spark.report.service import QUEUE, born, united
 
 IDLE_S_MAX = next(rule.limit for rule in RULES if rule.figure == "idle_ms") / 1000
+LEFT_WAITING = ("expired", "maxlen", "cancelled", "moved", "retired")
+"""How messages leave that no consumer holds, but for purges."""
 MOVES = ("entered", "left", "arrived", "taken", "delivered")
 
 
-def depth(lives: DataFrame, activity: DataFrame, span: ReportSpan) -> DataFrame:
+def retries(events: DataFrame, lives: DataFrame) -> DataFrame:
+    """From when to when messages waited again that were given back; those that still do have no end."""
+    settled = (F.col("event") == "settled") & (F.col("reason").isin(*LEFT_WAITING))
+    again = events.where((F.col("deliveries") > F.when(F.col("event") == "delivered", 1).otherwise(0)) & (
+        F.col("event").isin("delivered", "returned") | settled
+    ))  # fmt: skip
+    # Not by time: a return has that of its commit, which may be after the next delivery.
+    kinds = F.array(*(F.lit(kind) for kind in ("delivered", "returned", "settled")))
+    in_turn = Window.partitionBy("queue_id", "seq").orderBy("deliveries", F.array_position(kinds, F.col("event")))
+    waits = (
+        again.withColumn("ended", F.lead("at").over(in_turn))
+        .where("event = 'returned'")
+        .select(*QUEUE, "queue_id", "seq", F.coalesce("due_at", "at").alias("began"), "ended")
+    )
+    # What was purged is told by lives only.
+    gone = lives.select("queue_id", "seq", "settled_at")
+    open_ones = waits.where("ended is null").join(gone, ["queue_id", "seq"], "left")
+    told = [waits.where("ended is not null"), open_ones.withColumn("ended", F.col("settled_at")).drop("settled_at")]
+    return reduce(DataFrame.unionByName, told).select(*QUEUE, F.least("began", "ended").alias("began"), "ended")
+
+
+def depth(lives: DataFrame, activity: DataFrame, again: DataFrame, span: ReportSpan) -> DataFrame:
     """How full each queue was in each period, from its first to the last of all."""
     so_far = Window.partitionBy(*QUEUE).orderBy("step")
     waiting = F.sum(F.col("arrived") - F.col("taken")).over(so_far)
-    levels = _moves(lives, activity, span).select(
+    levels = _moves(lives, activity, again, span).select(
         *QUEUE,
         "step",
         *MOVES,
@@ -99,7 +124,7 @@ def oldest(lives: DataFrame, span: ReportSpan) -> DataFrame:
     )
 
 
-def _moves(lives: DataFrame, activity: DataFrame, span: ReportSpan) -> DataFrame:
+def _moves(lives: DataFrame, activity: DataFrame, again: DataFrame, span: ReportSpan) -> DataFrame:
     """What came and went in each step, with a row for the start of every period."""
     waited = born() <= F.coalesce("first_delivered_at", "settled_at", F.lit(span.until))
     changes = {
@@ -111,6 +136,11 @@ def _moves(lives: DataFrame, activity: DataFrame, span: ReportSpan) -> DataFrame
     known = lives.where(F.col("enqueued_at").isNotNull())
     # Messages with the same steps are counted first: far fewer than four rows for each message follow from that.
     steps = known.select(*QUEUE, *(span.step(time).alias(name) for name, time in changes.items()))
+    retried = again.where(F.col("began") <= F.lit(span.until))
+    waits = {"arrived": F.col("began"), "taken": F.col("ended")}
+    steps = steps.unionByName(
+        retried.select(*QUEUE, *(span.step(time).alias(name) for name, time in waits.items())), allowMissingColumns=True
+    )
     lots = steps.groupBy(*QUEUE, *changes).agg(F.count("*").alias("messages"))
     moves = F.array(*(F.struct(F.lit(name).alias("move"), F.col(name).alias("step")) for name in changes))
     every = (

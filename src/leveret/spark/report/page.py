@@ -52,7 +52,6 @@ QUEUES = (
     told("Acknowledged", "acked"),
     Cell("Dead", lambda row: row["dead"] or 0, "count"),
     Cell("Discarded", lambda row: row["discarded"] or 0, "count"),
-    told("Redelivered", "redelivered_share", "share"),
     told("Errors", "error_share", "share"),
     told("Depth at the end", "depth_end"),
     told("Depth at most", "depth_max"),

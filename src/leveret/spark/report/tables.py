@@ -2,6 +2,7 @@
 
 lives                        one row for each message in each queue
 activity                     what happened in each queue in each step of seconds
+retries                      from when to when messages waited again that were given back
 service                      how well messages were served, by queue, period and priority
 history, totals              every figure by queue and period; all queues together by period
 queues                       every figure by queue
@@ -247,6 +248,7 @@ def make(
     tags = None if sources.tags is None else keep("tags", sources.tags)
     buried = None if tags is None else graveyards(tags, lives)
     served = served_queues(steps, buried)
+    again = keep("retries", depth.retries(sources.events, lives))
     found = {"lives": lives, "activity": steps}
 
     def add(name: str, table: DataFrame) -> DataFrame:
@@ -261,7 +263,7 @@ def make(
         history(
             [
                 rates(steps, covered),
-                depth.depth(lives, steps, covered),
+                depth.depth(lives, steps, again, covered),
                 depth.ages(lives, covered),
                 one_of(figures, "period", grouped),
                 deaths(dead),
