@@ -1,7 +1,7 @@
 """The rules of alerts, as data: what watches a running broker and what reads its history judge by the same table.
 
 A rule fires when its figure is over the limit and of enough cases to mean something. Figures are those of one queue;
-the history that `spark/report/history.py` makes has a column for each, and `observability/alerting/figures.py` reads
+the history that `spark/report/tables.py` makes has a column for each, and `observability/alerting/figures.py` reads
 them off a queue at work. Dead letters lie until an operator looks at them: rules about waiting leave alone the queues
 that hold nothing else.
 """

@@ -113,8 +113,8 @@ class StoredStreams:
             names.learn(survey.definitions)
         self.looked[:] = self._directories()
         self.known.clear()
-        for number, (vhost, name) in sorted(names.queues.items()):
+        for number, stream in sorted(names.queues.items()):
             place = os.path.join(self.path, DIRECTORY, str(number))
-            if vhost == self.vhost and os.path.isdir(place):
-                self.known[name] = place
+            if stream.vhost == self.vhost and os.path.isdir(place):
+                self.known[stream.name] = place
         return list(self.known)

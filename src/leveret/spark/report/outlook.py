@@ -22,23 +22,22 @@ BUSY_SHARE_MAX = 0.7
 STORED_DAYS = 30
 PERIODS_MIN = 3
 """Through fewer points every line is as good as another."""
-HOUR_S = 3_600
 
 
 def outlook(history: DataFrame, span: ReportSpan) -> DataFrame:
     """What follows for each queue if it goes on like this."""
-    hours = F.unix_seconds("period") / HOUR_S
     logged = F.coalesce("published_bytes", F.lit(0)) + F.coalesce("published", F.lit(0)) * COSTS["journal_bytes"].value
-    whole = F.least(F.lit(float(span.seconds)), F.lit(max(1.0, (span.until - span.first).total_seconds())))
-    per_day = logged * (DAY_S / whole)
+    per_day = logged * DAY_S / F.nullif("seconds", F.lit(0))
     limit = next(rule.limit for rule in RULES if rule.figure == "depth_max")
+    # What has hardly begun, as the last period mostly has, says nothing about a whole one.
+    days = F.when(F.col("seconds") * 2 >= span.seconds, F.unix_seconds("period") / DAY_S)
     told = history.groupBy(*QUEUE).agg(
-        _trend(F.regr_slope("depth_avg", hours)).alias("depth_per_hour"),
-        _trend(F.regr_r2("depth_avg", hours)).alias("depth_fit"),
+        _trend(F.regr_slope("depth_avg", days) / 24, days).alias("depth_per_hour"),
+        _trend(F.regr_r2("depth_avg", days), days).alias("depth_fit"),
         F.max_by("depth_end", "period").alias("depth_end"),
-        F.avg(per_day).alias("log_bytes_per_day"),
-        _trend(F.regr_slope(per_day, hours / 24)).alias("growth"),
-        (F.max("published") / whole).alias("peak_per_s"),
+        (F.sum(logged) * DAY_S / F.nullif(F.sum("seconds"), F.lit(0))).alias("log_bytes_per_day"),
+        _trend(F.regr_slope(per_day, days), days).alias("growth"),
+        F.max(F.when(days.isNotNull(), F.col("published") / F.col("seconds"))).alias("peak_per_s"),
         (F.sum("held_ms") / F.nullif(F.sum("delivered") - F.sum("returned"), F.lit(0)) / 1000).alias("held_s"),
     )
     return told.select(
@@ -58,6 +57,6 @@ def outlook(history: DataFrame, span: ReportSpan) -> DataFrame:
     )
 
 
-def _trend(figure: Column) -> Column:
+def _trend(figure: Column, days: Column) -> Column:
     """A figure of a line; none through fewer points than make one."""
-    return F.when(F.count("depth_avg") >= PERIODS_MIN, figure)
+    return F.when(F.count(days) >= PERIODS_MIN, figure)
