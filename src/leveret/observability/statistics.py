@@ -7,7 +7,6 @@ from leveret.core.queue import Queue
 from leveret.core.topology import Vhost
 
 
-
 def gained(now: Sequence[int], before: Sequence[int]) -> tuple[int, ...]:
     """What came into each bucket between two looks."""
     return tuple(each - earlier for each, earlier in zip(now, before, strict=True))

@@ -3,8 +3,8 @@
 depth       a line of least squares through the average depth of the periods: `depth_per_hour` is its slope, `depth_fit`
             says how much of the ups and downs it explains (1: all); from the depth at the end it leads to `depth_1d`, a
             day later, and in `full_in_h` hours to the limit of the rule queue_depth
-storage     the same line through the bytes of log of each period: `log_bytes_per_day` is the average, `log_bytes_30d`
-            what the line adds up to within 30 days, as if nothing were removed
+storage     `log_bytes_per_day` is the average; `log_bytes_30d` is what that adds up to within 30 days, as if nothing
+            were removed, or what the same kind of line does through a week or more: in less, nights look like growth
 consumers   messages of the busiest period, times how long one is held in all of its deliveries, by Little's law, when
             consumers are to be busy for 70 % of their time: `consumers_needed`. With a prefetch of more than one
             message the time in the consumer's buffer counts as held, so fewer consumers may do
@@ -20,6 +20,7 @@ from leveret.spark.report.service import QUEUE
 
 BUSY_SHARE_MAX = 0.7
 STORED_DAYS = 30
+GROWTH_DAYS_MIN = 7
 PERIODS_MIN = 3
 """Through fewer points every line is as good as another."""
 
@@ -37,6 +38,7 @@ def outlook(history: DataFrame, span: ReportSpan) -> DataFrame:
         F.max_by("depth_end", "period").alias("depth_end"),
         (F.sum(logged) * DAY_S / F.nullif(F.sum("seconds"), F.lit(0))).alias("log_bytes_per_day"),
         _trend(F.regr_slope(per_day, days), days).alias("growth"),
+        F.sum("seconds").alias("seen_s"),
         F.max(F.when(days.isNotNull(), F.col("published") / F.col("seconds"))).alias("peak_per_s"),
         (F.sum("held_ms") / F.nullif(F.sum("delivered") - F.sum("returned"), F.lit(0)) / 1000).alias("held_s"),
     )
@@ -51,7 +53,8 @@ def outlook(history: DataFrame, span: ReportSpan) -> DataFrame:
         "log_bytes_per_day",
         F.greatest(
             F.lit(0.0),
-            F.col("log_bytes_per_day") * STORED_DAYS + F.coalesce("growth", F.lit(0.0)) * (STORED_DAYS**2 / 2),
+            F.col("log_bytes_per_day") * STORED_DAYS
+            + F.when(F.col("seen_s") >= GROWTH_DAYS_MIN * DAY_S, F.col("growth")).otherwise(0.0) * (STORED_DAYS**2 / 2),
         ).alias("log_bytes_30d"),
         F.ceil(F.col("peak_per_s") * F.col("held_s") / BUSY_SHARE_MAX).alias("consumers_needed"),
     )

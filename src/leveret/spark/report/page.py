@@ -134,9 +134,9 @@ class TableSection(NamedTuple):
 WORST = "The worst first: by critical alerts, then by warnings, dead letters, failed deliveries and messages."
 JAIN = "Jain's index: 1 when all tenants of a queue wait equally long, or send equally much; less when they do not."
 TREND = (
-    "If it goes on like this: depth and log follow a line of least squares through the periods; the limit is that of "
-    "the rule queue_depth. Consumers are needed for the busiest period, each with one message at a time and busy for "
-    "70 % of its time."
+    "If it goes on like this: depth follows a line of least squares through the periods, and log, too, if they are a "
+    "week or more; the limit is that of the rule queue_depth. Consumers are needed for the busiest period, each with "
+    "one message at a time and busy for 70 % of its time."
 )
 LISTINGS = (
     TableSection("Outlook", TREND, "outlook", OUTLOOK),
@@ -161,8 +161,8 @@ def page(found: Findings) -> str:
             f"<header><h1>Queue report</h1><p>{covered}; {queues}.</p></header>",
             _tiles(found),
             _section("Alerts", "Every rule, and the queues on which it fired.", _alerts(found)),
-            _comparison(found),
             _section("Queues", WORST, table(QUEUES, found.queues)),
+            _comparison(found),
             *(_section(*each) for each in sections.plots(found)),
             *(_listing(found, each) for each in LISTINGS),
         ]
