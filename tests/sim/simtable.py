@@ -179,10 +179,24 @@ class SimTable:
 
     def remove(self, segment: int) -> bool:
         def change(content: Content) -> Content | None:
-            left = tuple(each for each in content.rows if each[1].segment != segment)
-            return dataclasses.replace(content.changed(oldest=segment + 1), rows=left)
+            return content.changed(oldest=segment + 1)
 
         return self._run_owned(change) is not None
+
+    def kept(self) -> list[int]:
+        content = self._database.content
+        return sorted({row.segment for _, row in content.rows if row.segment < content.shard.oldest})
+
+    def first_header(self, segment: int) -> bytes:
+        row = min((row for row in self._segment(segment) if row.start), key=lambda row: row.start, default=None)
+        return b"" if row is None else bytes(row.data)
+
+    def drop(self, segment: int) -> bool:
+        def change(content: Content) -> Content | None:
+            left = tuple(each for each in content.rows if each[1].segment != segment)
+            return dataclasses.replace(content, rows=left)
+
+        return self._run(change) is not None
 
     def cut(self) -> None:
         pass

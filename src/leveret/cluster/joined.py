@@ -149,8 +149,9 @@ class JoinedNode:
 
 def moving(place: NodeSettings, **options: Any) -> Moving:
     """How shards of a place are opened and moved: one journal in PostgreSQL each, which fails alone."""
+    share = {"history_bytes": options["history_bytes"] // place.shards} if "history_bytes" in options else {}
 
     def open_in(url: str, shard: int, epoch: int) -> Broker:
-        return open_shard(url, shard, Takeover(place.node, epoch), **{**options, "on_failure": "raise"})
+        return open_shard(url, shard, Takeover(place.node, epoch), **{**options, **share, "on_failure": "raise"})
 
     return Moving(place.node, ShardGroups(place.store, place.cluster), open_in)

@@ -182,6 +182,10 @@ def archive(spark: SparkSession, job: Archive, now_ms: int, tell: Told = lambda 
             done.compacted_files = compacted(spark, tables, tell)
         if job.remove_segments:
             done.removed_segments = _remove_segments(job, tables.state("events"))
+            if job.store is not None:
+                from leveret.spark.store_segments import remove_archived
+
+                done.removed_segments += remove_archived(job.store, tables.state("events"))
         tables.expire(now_ms)
         done.generation, done.files = version_of(tables.table("events")), tables.count()
         done.missing_segments = sum(len(journal.missing) for journal in tables.state("events").journals.values())

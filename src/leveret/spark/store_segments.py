@@ -51,7 +51,7 @@ class StoreSegments:
             os.makedirs(folder, exist_ok=True)
             with closing(self._table(shard)) as table:
                 _check(table, shard, newest, journal)
-                for number in range(asked(table.shard).oldest, newest):
+                for number in (*asked(table.kept), *range(asked(table.shard).oldest, newest)):
                     path = os.path.join(folder, segment_name(number))
                     if journal.wants(number) and (shard, number) not in there and _fetch(table, number, path):
                         yield path
@@ -65,6 +65,16 @@ class StoreSegments:
     def close(self) -> None:
         """Remove everything."""
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def remove_archived(store: str, state: ArchiveState) -> int:
+    """Drop the segments of history that an archive has; how many they were."""
+    removed = 0
+    for shard, url in shards_of(store).items():
+        with closing(PostgresTable(url, shard)) as table:
+            archived = [number for number in asked(table.kept) if state.journal(shard).has(number)]
+            removed += sum(map(table.drop, archived))
+    return removed
 
 
 def _check(table: PostgresTable, shard: int, newest: int, journal: ArchivedJournal) -> None:

@@ -119,8 +119,28 @@ class SimTable:
         """See Table."""
 
         def change(state: State) -> bool:
-            state.segments.pop(segment, None)
             state.change(oldest=max(state.shard.oldest, segment + 1))
+            return True
+
+        return self._change(change)
+
+    def kept(self) -> list[int]:
+        """See Table."""
+        found: list[int] = self._read(
+            lambda state: sorted(number for number in state.segments if number < state.shard.oldest)
+        )
+        return found
+
+    def first_header(self, segment: int) -> bytes:
+        """See Table."""
+        frames = self._frames(segment)
+        return bytes(frames[min(frames.keys() - {FIRST_START})].data) if len(frames) > 1 else b""
+
+    def drop(self, segment: int) -> bool:
+        """See Table."""
+
+        def change(state: State) -> bool:
+            state.segments.pop(segment, None)
             return True
 
         return self._change(change)

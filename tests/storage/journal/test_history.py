@@ -8,6 +8,8 @@ import pytest
 from leveret.storage.journal.files.recovery import verify
 from leveret.storage.journal.files.store import FileStore
 from leveret.storage.journal.history import LOOK_MS
+from leveret.storage.journal.postgres.statements import PostgresTable
+from tests.storage.journal.table_world import TableWorld
 from tests.storage.journal.test_compaction import compact_all, numbers
 from tests.storage.journal.world import FaultyDisk, World
 
@@ -132,4 +134,25 @@ def test_a_write_without_room_takes_that_of_history(tmp_path: Path) -> None:
     assert world.bodies() == {1: {seq: b"y" * 100}}
     assert (world.store.history.figures.segments, world.journal.full) == (segments - 1, False)
     assert "SPARE" in disk.names()
+    world.close()
+
+
+def test_what_leaves_the_log_is_kept_in_its_tables_up_to_the_limits(store_url: str) -> None:
+    kept: dict[str, Any] = {"segment_bytes": 1024, "history_age_ms": 1_000, "history_bytes": 5_000}
+    world = TableWorld(PostgresTable(store_url), **kept)
+    for _ in range(40):
+        world.state.settle(1, world.durably(b"x" * 100))
+    while world.store.compact():
+        continue
+    history = world.store.history
+    assert 0 < history.figures.bytes <= 5_000
+    assert list(world.store.kept()) == list(range(history.figures.dropped + 1, world.store.oldest))
+    assert (history.figures.begins_ms, set(world.store.kept()) & set(world.store.sizes())) == (world.now_ms, set())
+    world.kill()
+    world = TableWorld(PostgresTable(store_url), **kept)
+    assert (world.recovered.segments, world.bodies()) == (len(range(world.store.oldest, world.journal.segment + 1)), {})
+    world.now_ms += 2_000
+    assert world.durably()
+    world.store.housekeep()
+    assert world.store.history.figures.segments == 0
     world.close()

@@ -413,8 +413,9 @@ def test_what_a_dying_process_did_not_drop_is_swept(postgres: PostgresServer, st
     (counting,) = tables(postgres, store_url, "checkpoint")
     schema = schema_of(store_url)
     for name in ("leveret_checkpoint_0_1_99", "leveret_checkpoint_0_99_1", "leveret_segment_0_0"):
-        postgres.sql(f"create table {schema}.{name} (part int)")
+        postgres.sql(f"create table {schema}.{name} (part int, start bigint, data bytea)")
     world = TableWorld(PostgresTable(store_url))
+    world.store.housekeep()
     # One of an epoch that is yet to come belongs to whoever has taken over since.
     assert tables(postgres, store_url, "checkpoint") == sorted([counting, "leveret_checkpoint_0_99_1"])
     assert tables(postgres, store_url, "segment") == ["leveret_segment_0_1"]
@@ -435,6 +436,7 @@ def test_a_backup_keeps_nobody_waiting(postgres: PostgresServer, store_url: str)
         again = TableWorld(PostgresTable(store_url))
         assert again.bodies() == {1: {kept: b"kept"}}
         assert len(tables(postgres, store_url, "segment")) > len(again.store.sizes()), "nothing can be dropped yet"
+    again.store.housekeep()
     again.close()
     assert len(tables(postgres, store_url, "segment")) == len(again.store.sizes())
     assert len(tables(postgres, store_url, "checkpoint")) == 1

@@ -33,8 +33,8 @@ class KeptSegments(Protocol):
     def begun_ms(self, segment: int) -> int | None:
         """When the first commit batch of a segment was written; None when it cannot be read."""
 
-    def drop(self, segment: int) -> None:
-        """Remove a segment; one that is gone is no error."""
+    def drop(self, segment: int) -> bool:
+        """Remove a segment, if it is not gone already; False when that has to wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +74,16 @@ class History:
     def trim(self) -> None:
         """Drop the oldest segments until both limits are kept."""
         with self._lock:
-            now_ms, kept, dropped = self._clock(), self._segments.kept(), 0
+            now_ms, dropped = self._clock(), 0
             self._look_at_ms = now_ms + LOOK_MS
+            kept = self._segments.kept()
             size = sum(kept.values())
             # Where a segment ends is where the next one begins.
             for segment, following in pairwise((*sorted(kept), self._segments.oldest)):
                 if self.is_on and size <= self._bytes_max and not self._is_old(following, now_ms):
                     break
-                self._segments.drop(segment)
+                if not self._segments.drop(segment):
+                    break
                 size -= kept.pop(segment)
                 dropped += self.is_on
             self._tell(kept, dropped)
@@ -90,8 +92,7 @@ class History:
         """Drop the oldest segments, because so many bytes of room are missing; give how many were found."""
         with self._lock:
             kept, found, dropped = self._segments.kept(), 0, 0
-            while kept and found < size:
-                self._segments.drop(segment := min(kept))
+            while kept and found < size and self._segments.drop(segment := min(kept)):
                 found += kept.pop(segment)
                 dropped += 1
             self._tell(kept, dropped)

@@ -19,11 +19,11 @@ import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from leveret.core.errors import JournalFailed
+from leveret.core.errors import JournalFailed, StoreUnreachable
 from leveret.core.ports import JournaledState
 from leveret.storage.disk import Disk, replace_file
 from leveret.storage.encryption import KeyRef
@@ -150,7 +150,7 @@ class Store(ABC):
         """Checkpoint when it is time, compact a little; True when there is more to do."""
         if self._batches.bytes_written >= self._checkpoint_at_bytes:
             self.checkpoint()
-        with self._loudly():
+        with self._loudly(), suppress(StoreUnreachable):
             self.history.look()
         self.drains = self._drains()
         return not self.drains and self.compact()
@@ -304,8 +304,8 @@ class Store(ABC):
         """When the first commit batch of a segment was written; None when it cannot be read."""
 
     @abstractmethod
-    def drop(self, segment: int) -> None:
-        """Remove a segment that is not in the log any more; one that is gone is no error."""
+    def drop(self, segment: int) -> bool:
+        """Remove a segment that is not in the log any more; False when that has to wait."""
 
     @abstractmethod
     def _release(self) -> None:

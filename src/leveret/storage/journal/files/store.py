@@ -139,8 +139,9 @@ class FileStore(Store):
         replace_file(self.disk, name, resealed(self.disk.read_all(name), segment, self.options.keys))
         return True
 
-    def drop(self, segment: int) -> None:
+    def drop(self, segment: int) -> bool:
         discard(self.disk, segment_name(segment))
+        return True
 
     def _write_checkpoint(self, checkpoint: Checkpoint) -> bool:
         try:

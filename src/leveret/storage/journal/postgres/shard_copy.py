@@ -71,10 +71,6 @@ class Extent(NamedTuple):
     checkpoint: str
     meta: str
 
-    @property
-    def segments(self) -> range:
-        return range(self.oldest, self.segment + 1) if self.segment else range(0)
-
 
 class ShardCopy:
     """One shard on its way. Fenced: there is a newer owner. StoreUnreachable: one of the databases does not answer."""
@@ -106,15 +102,15 @@ class ShardCopy:
     def copy_ahead(self) -> None:
         """Copy what there is of the log, and what large bodies there are."""
         extent = self._extent()
-        for number in extent.segments:
+        for number in self._there():
             try:
                 self._copy_segment(number)
                 if number < extent.segment:
                     self._compare(self._segment(number))
             except JournalFailed:
-                if number >= self._extent().oldest:
+                if number in self._there():
                     raise
-                # It had nothing alive in it, and was removed meanwhile.
+                # It was history that has reached a limit meanwhile.
         self._growing = extent.segment
         self._copy_streams(complete=True)
         self._copy_blobs()
@@ -123,7 +119,8 @@ class ShardCopy:
         """Copy the rest, after which the target has all that the source has."""
         done(self._source, lambda run: owned(run, self._values))
         extent = self._extent()
-        for number in extent.segments:
+        there = self._there()
+        for number in there:
             if number >= self._growing:
                 self._copy_segment(number)
                 self._compare(self._segment(number))
@@ -134,7 +131,7 @@ class ShardCopy:
         for segment in self._copied_streams:
             self._compare(table_of(self._shard, segment))
         self._copy_blobs()
-        gone = self._ends.keys() - set(extent.segments)
+        gone = self._ends.keys() - set(there)
         drop(self._target, [self._segment(number) for number in gone], self._values)
         self._set(extent)
 
@@ -159,6 +156,11 @@ class ShardCopy:
                 raise overtaken()
 
         done(self._target, change)
+
+    def _there(self) -> list[int]:
+        """The segments of history and of the log."""
+        names = done(self._source, lambda run: tables(run, f"leveret_segment_{self._shard}_%"))
+        return sorted(int(name.rpartition("_")[2]) for name in names)
 
     def _segment(self, number: int) -> str:
         return segment_table(self._shard, number)

@@ -25,6 +25,7 @@ from psycopg.types.numeric import Int8
 from leveret.core.errors import InvalidArgument, JournalFailed
 from leveret.storage.disk import Bytes
 from leveret.storage.journal.files.meta import parse_meta
+from leveret.storage.journal.files.segments import FRAME_HEADER_BYTES
 from leveret.storage.journal.postgres import streams
 from leveret.storage.journal.postgres.session import (
     READ_TIMEOUT_MS,
@@ -95,6 +96,7 @@ ROWS = """
     select start, seq, data from {table}
     where start >= greatest(%(start)s, 1) and start < %(start)s + %(size)s order by start"""
 BATCH = "select start, seq, data from {table} where start <= %(start)s order by start desc limit 1"
+FIRST_HEADER = "select substr(data, 1, %(size)s::int) from {table} where start > 0 order by start limit 1"
 SAVE = "update leveret_shard set checkpoint = %(name)s where id = %(shard)s and epoch = %(epoch)s"
 META = "update leveret_shard set meta = %(meta)s where id = %(shard)s and epoch = %(epoch)s"
 REMOVE = """
@@ -250,10 +252,26 @@ class PostgresTable:
 
     def remove(self, segment: int) -> bool:
         try:
-            if self._upkeep.run(REMOVE, self._values(segment=Int8(segment)))[0] == 0:
-                return False
-            self._dropping.append(self._segment(segment))
-            self._drop()
+            return self._upkeep.run(REMOVE, self._values(segment=Int8(segment)))[0] == 1
+        finally:
+            self._upkeep.close()
+
+    def kept(self) -> list[int]:
+        numbers = (int(name.rpartition("_")[2]) for name in self._tables(f"leveret_segment_{self._shard}_%"))
+        oldest = self.shard().oldest
+        return sorted(number for number in numbers if number < oldest)
+
+    def first_header(self, segment: int) -> bytes:
+        rows = self._reading.run(FIRST_HEADER.format(table=self._segment(segment)), {"size": Int8(FRAME_HEADER_BYTES)})[
+            1
+        ]
+        return bytes(rows[0][0]) if rows else b""
+
+    def drop(self, segment: int) -> bool:
+        try:
+            self._upkeep.transact(partial(drop_soon, table=self._segment(segment)))
+        except Unknown:
+            return False
         finally:
             self._upkeep.close()
         return True
@@ -278,9 +296,7 @@ class PostgresTable:
         return tables(self._reading.run, pattern)
 
     def _sweep(self, shard: ShardRow) -> None:
-        """Remove tables that a process left behind which died before it had dropped them."""
-        segments = self._tables(f"leveret_segment_{self._shard}_%")
-        self._dropping = [name for name in segments if int(name.rpartition("_")[2]) < shard.oldest]
+        """Remove checkpoints that a process left behind which died before it had dropped them."""
         self._sweep_checkpoints(shard.checkpoint)
         self._upkeep.close()
 

@@ -27,7 +27,8 @@ from leveret.storage.journal.checkpoint import Checkpoint, packed_checkpoint
 from leveret.storage.journal.commit import CommitBatchWriter, Lock, stop_process
 from leveret.storage.journal.files.meta import Meta, new_meta, packed_meta, parse_meta
 from leveret.storage.journal.files.recovery import RecoveredJournal, queues_in
-from leveret.storage.journal.files.segments import SegmentHeader
+from leveret.storage.journal.files.segments import SegmentHeader, when_ms
+from leveret.storage.journal.history import History
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.postgres.reader import Questions, TableReader, TableRecovery, asked
 from leveret.storage.journal.postgres.table import FIRST_START, Beside, SegmentRow, ShardRow, ShardTable, Unknown
@@ -81,7 +82,8 @@ class TableStore(Store):
         self._table = table
         self.questions = Questions()
         self._reader = TableReader(table, options.keys, self.questions)
-        self._writer = TableWriter(table, journal, options, pause)
+        self._writer = TableWriter(table, journal, options, self.history, pause)
+        self._sizes: dict[int, int] = {}
         self._impatience: threading.Timer | None = None
         journal.frame_bytes_max = ROW_BYTES_MAX
         try:
@@ -155,8 +157,10 @@ class TableStore(Store):
         return super().compact(budget_bytes, forced)
 
     def sizes(self) -> dict[int, int]:
-        """The bytes of each segment, as far as they are known."""
-        return {**self._sizes, self.journal.segment: self.journal.offset}
+        """The bytes of each segment of the log, as far as they are known."""
+        oldest = self.meta.oldest
+        known = {number: size for number, size in self._sizes.items() if number >= oldest}
+        return {**known, self.journal.segment: self.journal.offset}
 
     def hurry(self) -> None:
         """See Store: a database that does not answer is not waited for for long."""
@@ -197,7 +201,6 @@ class TableStore(Store):
     def _recovered(self, shard: ShardRow, clock: Callable[[], int]) -> RecoveredJournal:
         """Recover; what looks like damage may be what a newer owner has done meanwhile."""
         recovery = TableRecovery(self._table, self._reader, self.state, self.options.keys, shard)
-        self._sizes: dict[int, int] = {}
         try:
             return self._take_up(recovery.run, self._reader, self._writer, clock)
         except JournalError:
@@ -230,17 +233,24 @@ class TableStore(Store):
         with self.lock:
             self.journal.forget(segment)
             self._reader.forget(segment)
-            self._sizes.pop(segment, None)
         return True
 
     def kept(self) -> dict[int, int]:
-        return {}
+        found = {}
+        for number in asked(self._table.kept):
+            with suppress(JournalFailed):  # dropped meanwhile
+                found[number] = self._sizes.get(number) or asked(self._table.end, number)
+        self._sizes = {number: size for number, size in self._sizes.items() if number >= self.meta.oldest} | found
+        return found
 
     def begun_ms(self, segment: int) -> int | None:
-        return None
+        try:
+            return when_ms(asked(self._table.first_header, segment))
+        except JournalFailed:
+            return None
 
-    def drop(self, segment: int) -> None:
-        """See Store."""
+    def drop(self, segment: int) -> bool:
+        return self._table.drop(segment)
 
     def _release(self) -> None:
         """End the connections; others may have taken over long before."""
@@ -280,12 +290,14 @@ class TableWriter(CommitBatchWriter):
         table: ShardTable,
         journal: FileJournal,
         options: JournalOptions,
+        history: History,
         pause: Callable[[float], object] | None = None,
     ) -> None:
         """Write what a journal seals; `pause` waits between attempts."""
         super().__init__()
         self._table = table
         self._journal = journal
+        self._history = history
         self._keys = options.keys
         self._gave_up = threading.Event()
         self._pause = pause or self._gave_up.wait
@@ -331,6 +343,12 @@ class TableWriter(CommitBatchWriter):
     def account(self, written_bytes: int) -> None:
         """There is no disk to look at."""
 
+    def make_room(self, size: int = 1) -> bool:
+        try:
+            return self._history.give_up(size) > 0
+        except JournalError:
+            return False  # it answers nothing just now
+
     def give_up(self) -> None:
         """Make no further attempt at a commit batch that meets trouble; from any thread."""
         self._gave_up.set()
@@ -343,7 +361,7 @@ class TableWriter(CommitBatchWriter):
                 self._put(batch)
         except Unknown as unknown:
             self.trouble = str(unknown)
-            if unknown.no_room:
+            if unknown.no_room and not self.make_room():
                 self._journal.refuse_publishes(True)
             return False
         self._outcome_unknown = False

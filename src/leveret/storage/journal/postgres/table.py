@@ -97,7 +97,7 @@ class ShardRow(NamedTuple):
     segment: int
     """The segment that was begun last; 0: none yet."""
     oldest: int
-    """Segments below this one have been removed."""
+    """Segments below this one are not in the log any more."""
     checkpoint: str
     """The name of the checkpoint that counts; empty: there is none."""
     meta: str
@@ -162,7 +162,16 @@ class ShardTable(Protocol):
         """The bytes of a checkpoint; none when it is gone."""
 
     def remove(self, segment: int) -> bool:
-        """Remove the oldest segment; False: fenced."""
+        """Take the oldest segment out of the log; False: fenced."""
+
+    def kept(self) -> list[int]:
+        """The segments that are not in the log any more and were not dropped, oldest first."""
+
+    def first_header(self, segment: int) -> bytes:
+        """The header of the first commit batch of a segment; nothing if there is none."""
+
+    def drop(self, segment: int) -> bool:
+        """Drop one of those, if it is not gone already; False when others (a backup) use it."""
 
     def cut(self) -> None:
         """End the connections: a caller that waits at one of them gets Unknown; upkeep that comes on is left alone."""
