@@ -19,7 +19,7 @@ DIRECTIVES = {
     "cdivision": True,
     "embedsignature": True,
     "emit_code_comments": False,
-    "auto_pickle": False,  # nothing pickles them, and the methods would be a tenth of the C
+    "auto_pickle": False,  # only properties are pickled, and the methods would be a tenth of the C
 }
 PURE = os.environ.get("LEVERET_PURE") == "1"
 # LEVERET_SANITIZE=address builds with AddressSanitizer (see `make asan`).

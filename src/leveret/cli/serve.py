@@ -18,7 +18,7 @@ GROUPS = {
     "who is heard, and where": "host amqp amqps http https sqs proxy tls metrics",
     "logins": "plain default password auth oauth ldap",
     "messages": "data store sync interval message blob blobs archive encryption salvage disk spare",
-    "the log": "segment cache checkpoint",
+    "the log": "segment cache checkpoint history",
     "a node of a cluster": "cluster node etcd announce redis",
     "limits": "memory connections half handshake heartbeat frame channels consumer drain",
     "logs, traces and alerts": "log audit tracing alerts",

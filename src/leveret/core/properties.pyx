@@ -1,3 +1,4 @@
+# cython: auto_pickle=True
 """The 14 properties of an AMQP message and the content header that carries them.
 
     | u16 class = 60 | u16 weight = 0 | u64 body size | u16 flags | the properties whose flag is set, in order |

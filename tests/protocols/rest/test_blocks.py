@@ -33,7 +33,8 @@ def bodies(data: bytes) -> bytes:
 
 
 def test_offsets_of_every_partition_come_in_one_answer(world: RestWorld, clock: leveret.ManualClock) -> None:
-    assert world.ok("GET /queues/clicks/offsets") == {"partitions": [{"partition": 0, "first": 0, "end": 10}]}
+    told = world.ok("GET /queues/clicks/offsets")
+    assert told == {"id": told["id"], "partitions": [{"partition": 0, "first": 0, "end": 10}]}
     line = f"GET /queues/clicks/offsets?timestamp_ms={clock.now_ms() - 3_000}&after=0:4&bytes=1"
     (row,) = world.ok(line)["partitions"]
     assert row["at"] == 7

@@ -323,7 +323,7 @@ STORAGE = (
     figure("leveret_history_segments", "Segments of that history", "storage.history_segments"),
     figure(
         "leveret_history_begins_seconds",
-        "Time from which on history is complete, if anything was removed before",
+        "Time from which on history is complete; 0 when nothing was removed",
         "storage.history_begins_s",
     ),
     figure(

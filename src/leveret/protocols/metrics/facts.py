@@ -48,7 +48,7 @@ class Storage(NamedTuple):
     history_bytes: int
     history_segments: int
     history_dropped: int
-    history_begins_s: float | None
+    history_begins_s: float
     full: int
 
 
@@ -82,7 +82,7 @@ async def look_at_storage(runtimes: Iterable[Runtime], departed: Departed) -> St
         history_bytes=sum(journal.history_bytes for journal in journals),
         history_segments=sum(journal.history_segments for journal in journals),
         history_dropped=departed.history_dropped + sum(journal.history_dropped for journal in journals),
-        history_begins_s=None if (begins_ms := history_begins_ms(journals)) is None else begins_ms / 1_000,
+        history_begins_s=(history_begins_ms(journals) or 0) / 1_000,
         full=int(any(journal.full for journal in journals)),
     )
 

@@ -103,8 +103,8 @@ def attempt(job: Callable[[Context], Outcome], context: Context) -> Outcome:
     try:
         return job(context)
     except Exception as error:
-        # Not by its class: `leveret pipeline plan` needs no Spark.
-        if not type(error).__module__.startswith("pyspark."):
+        # Not by its class: `leveret pipeline plan` needs no Spark. What fails on the way to a join is an error of Java.
+        if not type(error).__module__.startswith(("pyspark.", "py4j.")):
             raise
         raise refusal(str(error)) from error
 
