@@ -196,8 +196,8 @@ NODE = PROCESS + OBJECTS
 
 
 def labelled(label: str, counts: Mapping[str, int | float]) -> dict[Labels, int | float]:
-    """Numbers with one label."""
-    return {labels(**{label: value}): count for value, count in counts.items()}
+    """Numbers with one label; what is true is 1."""
+    return {labels(**{label: value}): +count for value, count in counts.items()}
 
 
 def by_priority(facts: ScrapeFacts, which: str = "by_priority") -> dict[Labels, int]:
