@@ -194,7 +194,7 @@ MUTANTS = {
     "early-confirm": Mutant(with_host(EarlyConfirm), 2),
     "no-dedup": Mutant(with_mail(NoDedup), 1),
     "no-bundles": Mutant(with_mail(NoBundles), 15),
-    "send-early": Mutant(with_mail(SendEarly), 2632),
+    "send-early": Mutant(with_mail(SendEarly), 1037),
     "hold-up": Mutant(with_mail(HoldUp), 20),
     "forget-settled": Mutant(with_host(ForgetSettled), 3),
 }

@@ -143,7 +143,10 @@ class SimTable:
             state.segments.pop(segment, None)
             return True
 
-        return self._change(change)
+        try:
+            return self._change(change)
+        except Unknown:
+            return False
 
     def rows(self, segment: int, start: int, size: int) -> list[SegmentRow]:
         """See Table."""
