@@ -120,6 +120,7 @@ class Housekeeper:
         self._segment = 0
         self._idle = True
         """Whether there is no look soon: at most one at history, which may be old by then."""
+        self._durable = 0
         self.rotation: Rotation | None = None
 
     # Under the lock
@@ -171,7 +172,8 @@ class Housekeeper:
             return HOUSEKEEP_MS if again else None
         more = all(store.housekeep() for _ in range(HOUSEKEEP_STEPS))
         again = again or more or store.watched or store.journal.full or store.drains
-        again = again or store.archive_problem is not None
+        again = again or store.archive_problem is not None or store.journal.durable != self._durable
+        self._durable = store.journal.durable  # what is under way may fill the disk after this look: there is one more
         if large is not None and not self._delete_blobs(large, store):
             again = True
         if self.rotation is not None and self.rotation.step():

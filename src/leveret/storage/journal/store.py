@@ -200,7 +200,7 @@ class Store(ABC):
             self.commit.wait(seq)
             if not self._archive(segment) or not self._remove(segment):
                 return False
-            if self.options.archive_dir is not None:
+            if self.options.archive_dir is not None and segment < self.meta.oldest:
                 self.drop(segment)
             self.history.trim()
             return True
