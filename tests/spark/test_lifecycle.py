@@ -45,7 +45,8 @@ def test_times_and_counts_of_a_message_that_failed_once(spark: SparkSession) -> 
         ],
     )
     row = (
-        "/", "orders", 1, 7, at(0), None, at(2), at(10.5), "acked", None, 2, 1, 2000, 1500, 10_500, 10, 3, "quick",
+        "/", "orders", 1, 7, at(0), None, at(2), at(10.5), "acked", None, 2, 1, 2000, 1500, 10_500, 10, 3,
+        "quick", False,
     )  # fmt: skip
     assertDataFrameEqual(found, spark.createDataFrame([row], found.schema))
 

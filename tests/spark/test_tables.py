@@ -29,7 +29,7 @@ def segments(path: Path) -> list[Path]:
 def test_events_tell_a_whole_history_in_order(tmp_path: Path) -> None:
     small_history(tmp_path)
     found = [(row["event"], row["queue"], row["seq"], row["reason"]) for row in rows_of(tmp_path)]
-    assert [row for row in found if row[0] != "defined"] == [
+    assert [row for row in found if row[0] not in ("defined", "started", "counted")] == [
         ("published", "orders", 1, None),
         ("published", "orders", 2, None),
         ("published", "orders", 3, None),

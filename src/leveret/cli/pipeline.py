@@ -98,6 +98,11 @@ JOBS: tuple[PipelineJob, ...] = (
         (*EITHER, *SOURCE, argument("--out", required=True, metavar="DIR", help="directory for the Parquet files")),
     ),
     PipelineJob(
+        "check",
+        "compare what the broker counted with the history, by queue and hour",
+        (*EITHER, *SOURCE),
+    ),
+    PipelineJob(
         "report",
         "report on queues: tables, a page with plots, and a summary",
         (
@@ -201,7 +206,8 @@ def run(given: Namespace) -> int:
     locate(given)
     if EITHER[0] in given.job.arguments:
         check_either(given)
-    if not given.no_seal if given.job.name == "archive" else getattr(given, "store", None) is not None:
+    seals = given.job.name == "check" or getattr(given, "store", None) is not None
+    if not given.no_seal if given.job.name == "archive" else seals:
         seal(given)
     given.running = given.job.name == "report" and runs(given)
     with extra():
@@ -209,7 +215,7 @@ def run(given: Namespace) -> int:
         job = import_module(f"leveret.spark.commands.{given.job.name}")
         outcome = context.attempt(job.run, context.Context(given, os.environ, sys.stderr))
     print(as_json(everything(outcome)) if given.json else as_text(outcome))
-    return 0
+    return int(outcome.failed)
 
 
 def locate(given: Namespace) -> None:

@@ -18,7 +18,7 @@ from leveret.core.exchanges import Exchange
 from leveret.core.held import Held
 from leveret.core.names import INTERNAL_VHOST, check_new_name, described
 from leveret.core.policy import Policy
-from leveret.core.ports import Journal
+from leveret.core.ports import UNROUTABLE, Journal
 from leveret.core.properties import Properties, content
 from leveret.core.publish import Publisher, route_of
 from leveret.core.queue import Queue
@@ -26,10 +26,17 @@ from leveret.core.queue_types import STREAM, Lifetime, check_delete, check_lifet
 from leveret.core.reservations import Reservations
 from leveret.core.restore import Restorer
 from leveret.core.streams import NoStreams
-from leveret.core.tally import Tally
+from leveret.core.tally import Counted, Tally
+from leveret.core.timers import Alarm
 from leveret.core.topology import Removed, Topology, Vhost, VhostDetails
 
 QUEUES_MAX = 1_000_000  # each costs memory for as long as it exists
+HOUR_MS = 3_600_000
+
+
+def next_hour_ms(now_ms: int) -> int:
+    """When the next hour begins."""
+    return (now_ms // HOUR_MS + 1) * HOUR_MS
 
 
 class Published(NamedTuple):
@@ -66,6 +73,8 @@ class Broker:
         self.send, self.send_many, self.publish = self.publisher.send, self.publisher.send_many, self.publisher.publish
         self.streams = NoStreams()
         self.reservations = Reservations(self)
+        self.counted = Counted()
+        self._hourly = Alarm(self.engine.timers, self._count_hourly)
         self.departed: defaultdict[str, Tally] = defaultdict(Tally)  # what deleted queues have counted, by their type
         self.leaving = False  # to be opened elsewhere: no queue goes because its consumers do
         self.gone: Callable[[Queue], None] | None = None  # called with every queue that is deleted
@@ -165,6 +174,8 @@ class Broker:
             self.undefine(Kind.QUEUE_DETAILS, {"vhost": queue.vhost, "name": queue.name})
         self._forget(self.topology.vhost(queue.vhost).remove_queue(queue), queue.vhost)
         self._drop_queue(queue)
+        if self.journal.history:
+            self.counted.note_queue(self.engine, queue)
         if queue.recorder is not None:
             self.streams.drop(queue)
         return count
@@ -300,6 +311,7 @@ class Broker:
         """Route a message by an exchange and publish it; `options` are those of Publisher.publish."""
         queues = self.route_through(vhost, exchange, routing_key, properties)
         if not queues:
+            self.engine.refused(UNROUTABLE, len(body), exchange)
             return Published(0, routed=False, refused=False)
         seq = self.publish_routed(queues, exchange, routing_key, properties, body, **options)
         return Published(seq, routed=True, refused=seq == 0)
@@ -328,6 +340,18 @@ class Broker:
         """What needs all queues, after a replay."""
         self.reservations.restore()
         self.dead_letters.find_held(self.queues)
+        if self.journal.history:
+            self.journal.started(self.engine.last_seq, self.counted.begin(self.engine))
+            self._hourly.set(next_hour_ms(self.now_ms))
+
+    def count(self) -> None:
+        """Note for history what the queues have counted since it was noted last."""
+        if self.journal.history:
+            self.counted.note(self.engine, self.queues.values())
+
+    def _count_hourly(self, now_ms: int) -> None:
+        self.count()
+        self._hourly.set(next_hour_ms(now_ms))
 
     def _delete_unused(self, queue: Queue) -> None:
         """Delete a queue that expired or whose last consumer left; a copy of definitions does not see consumers.

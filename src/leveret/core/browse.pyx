@@ -200,5 +200,5 @@ def purge(Queue queue not None, bint everything=False) -> int:
     if queue.expiries is not None:
         queue.expiries.heap = []
     if gone:
-        queue.engine.journal.purged(queue.id, list(queue.held or ()), places, gone)
+        queue.engine.journal.purged(queue.id, list(queue.held or ()), places, gone, queue.engine.now_ms)
     return len(gone)

@@ -105,7 +105,8 @@ cdef class DeadLetters:
             return 0
         if held.entry.place.segment:
             self.engine.journal.returned(
-                queue.id, &held.entry, DELAYED, HELD_DEAD_MS + reason, <uint32_t>held_ms, queue.consumer_id(held.consumer)
+                queue.id, &held.entry, DELAYED, self.engine.now_ms, HELD_DEAD_MS + reason, <uint32_t>held_ms,
+                queue.consumer_id(held.consumer),
             )
         queue.end_lease(held)
         if busy:

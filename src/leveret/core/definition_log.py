@@ -235,9 +235,9 @@ class DefinitionLog:
         self.define(Kind.CONSUMER, {"name": name, "number": number})
 
     def define_queue(self, queue: Queue) -> None:
-        """Journal the definition of a queue that outlives a restart."""
-        if queue.durable or self.is_copy:
-            queue.segment = self._journal.defined(Kind.QUEUE, dumps(self.describe(queue)))
+        """Journal the definition of a queue, for history only if it does not outlive a restart."""
+        defined = self._journal.defined if queue.durable or self.is_copy else self._journal.named
+        queue.segment = defined(Kind.QUEUE, dumps(self.describe(queue)))
 
     def describe(self, queue: Queue) -> dict[str, Any]:
         """The definition of a queue, fit for JSON; in a copy the owner of an exclusive queue is a text."""

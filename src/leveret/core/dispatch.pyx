@@ -13,7 +13,7 @@ from leveret.core.consumer cimport Consumer
 from leveret.core.errors import AccessRefused, TooMany
 from leveret.core.held cimport Held, LEASED
 from leveret.core.message cimport BLOB
-from leveret.core.ports cimport ACKED, REQUEUED
+from leveret.core.ports cimport AUTO_ACKED, READ, REQUEUED
 from leveret.core.queue cimport Queue
 
 cdef enum:
@@ -115,13 +115,25 @@ cdef int feed(Queue queue) except -1:
             pushed += count
             if count:
                 (<Consumer>consumer).active_ms = queue.engine.now_ms
+                note_read(queue, <Consumer>consumer, count)
         except Exception as error:
             problem = error
-    queue.counters.delivered += pushed
     queue.counters.pushed += pushed
     if problem is not None:
         raise problem
     return pushed
+
+
+cdef int note_read(Queue queue, Consumer consumer, int count) except -1:
+    """Count records that a consumer of a stream got."""
+    cdef int each
+    if queue.engine.journal.history:
+        for each in range(1, count + 1):
+            queue.engine.journal.noted(
+                READ, 0, queue.id, queue.counters.delivered + each, queue.engine.now_ms, 0, consumer.id
+            )
+    queue.counters.delivered += count
+    return 0
 
 
 cdef int push(Queue queue, Consumer consumer, Held held) except -1:
@@ -144,7 +156,7 @@ cdef int push(Queue queue, Consumer consumer, Held held) except -1:
     if consumer.no_ack:
         queue.counters.pushed_settled += 1
         queue.counters.acked += 1
-        queue.settle(held, ACKED)
+        queue.settle(held, AUTO_ACKED)
     return 0
 
 

@@ -1,4 +1,4 @@
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from leveret.core.held cimport Held, Holder
 from leveret.core.message cimport Message
@@ -28,6 +28,7 @@ cdef class Engine:
     cdef readonly list released         # pointers that no message names any more
     cdef public Tracer tracer           # gets traced messages, or None
     cdef int budget                     # how much more this tick may do
+    cpdef int refused(self, uint8_t how, uint64_t size, str exchange=*, uint32_t queue=*) except -1
     cdef uint64_t advance(self, uint64_t now_ms) noexcept
     cdef int keep_blob(self, Message message, Py_ssize_t places) except -1
     cdef int drop_blob(self, Message message) except -1

@@ -1,5 +1,6 @@
 """What all queues of a broker share: sequence numbers, time, the time index and the journal."""
 
+from leveret.core.ports cimport REFUSED
 from leveret.core.timers cimport Timer
 
 cdef enum:
@@ -48,6 +49,13 @@ cdef class Engine:
         if now_ms > self.now_ms:
             self.now_ms = now_ms
         return self.now_ms
+
+    cpdef int refused(self, uint8_t how, uint64_t size, str exchange=None, uint32_t queue=0) except -1:
+        """Note for history a publish that no queue, or not this one, took; `exchange` is where it came to."""
+        if self.journal.history:
+            number = 0 if exchange is None else self.consumer_number(exchange)
+            self.journal.noted(REFUSED, how, queue, 0, self.now_ms, <uint32_t>min(size, <uint64_t>0xFFFFFFFF), number)
+        return 0
 
     cdef int keep_blob(self, Message message, Py_ssize_t places) except -1:
         """Count the queue places whose message has its body in the blob store."""

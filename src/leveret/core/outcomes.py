@@ -1,5 +1,6 @@
 """What becomes of messages, by one definition for counters, alerts, metrics and the reports on history.
 
+done      left its queue by one of ACKED
 dead      left its queue by one of DEATHS, and the queue has a dead-letter exchange; without one it was discarded
 failed    a delivery that ended otherwise than by an acknowledgement, by what its consumer did or did not do
 waiting   may be delivered now: neither unacked nor held back until later (delayed, backing off)
@@ -9,6 +10,7 @@ lag       of a consumer group of a stream: records behind its end
 
 from leveret.core.policy import QueuePolicy
 
+ACKED = ("acked", "auto_acked")
 DEATHS = ("rejected", "expired", "maxlen", "delivery_limit")
 FAILED_COUNTERS = ("rejected", "nacked", "timed_out")
 """Failed deliveries by counters of a queue: what the delivery limit ends was given back, and is counted there."""

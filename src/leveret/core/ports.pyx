@@ -42,7 +42,8 @@ cdef class Journal:
         return 0
 
     cdef int returned(
-        self, uint32_t queue, Entry* entry, uint8_t how, uint64_t due_ms, uint32_t held_ms, uint32_t consumer
+        self, uint32_t queue, Entry* entry, uint8_t how, uint64_t at_ms, uint64_t due_ms, uint32_t held_ms,
+        uint32_t consumer
     ) except -1:
         """Note that a lease ended without settling and when the message may appear again."""
         return 0
@@ -52,6 +53,13 @@ cdef class Journal:
     ) except -1:
         """Note that a message has left a queue for good."""
         return self.uncache(entry.seq)
+
+    cdef int noted(
+        self, uint8_t kind, uint8_t how, uint32_t queue, uint64_t seq, uint64_t at_ms, uint32_t value, uint32_t consumer,
+        uint16_t deliveries=0
+    ) except -1:
+        """Note for history what recovery does not need; `value` is the bytes of a message, or how long it was held."""
+        return 0
 
     cdef int uncache(self, uint64_t seq) except -1:
         """Drop a cached message when no queue has it any more."""
@@ -78,7 +86,7 @@ cdef class Journal:
             raise MessageNotFound(f"message {entry.seq} was only in memory and has left")
         return <Message>self.bodies[entry.seq]
 
-    def purged(self, queue: int, keep: list[int], places: dict[int, int], seqs: list[int]) -> None:
+    def purged(self, queue: int, keep: list[int], places: dict[int, int], seqs: list[int], at_ms: int) -> None:
         """Note that a queue was emptied but for the messages `keep`; `places` counts what left each segment,
         `seqs` are the messages that left."""
         for seq in seqs:
@@ -86,6 +94,13 @@ cdef class Journal:
 
     def defined(self, what: int, payload: bytes) -> int:
         """Append a definition (see records.pyx for `what`); give the segment that will hold it."""
+        return 0
+
+    def started(self, seq: int, at_ms: int) -> None:
+        """Note for history that the broker was opened: messages in memory up to this number are gone."""
+
+    def named(self, what: int, payload: bytes) -> int:
+        """Note for history a definition that does not outlive the broker; give the segment that will hold it."""
         return 0
 
     def deduplicated(self, queue: int, digest: bytes, seq: int, at_ms: int) -> int:
@@ -144,6 +159,10 @@ cdef class JournaledState:
 
     cdef int replay_deliver(self, uint32_t queue, uint64_t seq, uint32_t count, uint32_t deliveries) except -1:
         """`count` messages numbered from `seq` have been delivered so often."""
+        return 0
+
+    cdef int replay_numbers(self, uint32_t queue, uint64_t seq) except -1:
+        """These numbers were given, if to nothing that has outlived the broker."""
         return 0
 
     cdef int replay_return(self, uint32_t queue, uint64_t seq, uint32_t deliveries, uint64_t due_ms) except -1:

@@ -8,7 +8,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from leveret.core.errors import DiskFull, MessageTooLarge, QueueFull
 from leveret.core.filters import GROUP_HEADER
 from leveret.core.message cimport BLOB, PERSISTENT, TRACED, new_message
-from leveret.core.ports cimport Entry, message_of, parts_of
+from leveret.core.ports cimport FULL, FULL_DEAD_LETTERED, NO_ROOM, TOO_LARGE, Entry, message_of, parts_of
 from leveret.core.properties cimport make_content
 
 cdef enum:
@@ -100,6 +100,8 @@ cdef class Publisher:
         self.check_room(queues, message.flags)
         for queue in queues:
             if queue.limited:
+                if too_large(queue, message):
+                    self.engine.refused(TOO_LARGE, body_bytes(message), None, queue.id)
                 check_size(queue, message)
             if queue.limited and self.refuses(queue, message):
                 refused = True
@@ -124,6 +126,7 @@ cdef class Publisher:
         if self.engine.journal.full:
             for queue in queues:
                 if queue.recorder is not None or queue.is_quorum or (flags & PERSISTENT and queue.durable):
+                    self.engine.refused(NO_ROOM, 0, None, queue.id)
                     raise DiskFull(
                         "the disk is nearly full: free space, or let consumers work; acknowledgements are taken"
                     )
@@ -137,7 +140,9 @@ cdef class Publisher:
             if not queue.would_overflow(body_bytes(message)):
                 return False
         queue.counters.refused += 1
-        if queue.policy.overflow == "reject-publish-dlx":
+        dead_lettered = queue.policy.overflow == "reject-publish-dlx"
+        self.engine.refused(FULL_DEAD_LETTERED if dead_lettered else FULL, body_bytes(message), None, queue.id)
+        if dead_lettered:
             self.engine.callbacks.overflowed(queue, message)
         return True
 

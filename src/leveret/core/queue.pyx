@@ -10,7 +10,7 @@ from leveret.core.expiries cimport new_expiries
 from leveret.core.held cimport BACKING_OFF, DONE, GIVEN_BACK, LEASED, SCHEDULED, new_held
 from leveret.core.histogram cimport note, note_priority
 from leveret.core.message cimport BLOB, TRACED
-from leveret.core.ports cimport ACKED, DELIVERY_LIMIT, EXPIRED, MAXLEN, NACKED, REJECTED, RETIRED, TIMED_OUT
+from leveret.core.ports cimport ACKED, APPENDED, DELIVERY_LIMIT, EXPIRED, MAXLEN, NACKED, REJECTED, RETIRED, TIMED_OUT
 
 cdef uint64_t NEVER = 0xFFFFFFFFFFFFFFFF
 ORDERED = frozenset(("fifo", "fifo-batch"))    # kinds of groups that wait while one of their messages is held
@@ -93,7 +93,9 @@ cdef class Queue(Holder):
 
     cdef int record(self, Content* content) except -1:
         """A message arrives at a stream; it is there to be read when it is durable."""
+        cdef uint32_t size = <uint32_t>min(content.body_len, <uint64_t>0xFFFFFFFF)
         self.counters.published += 1
+        self.engine.journal.noted(APPENDED, 0, self.id, self.counters.published, self.engine.now_ms, size, 0)
         return self.recorder.record(content, self.engine.now_ms)
 
     cdef int schedule(self, Held held, uint64_t due_ms) except -1:
@@ -125,8 +127,7 @@ cdef class Queue(Holder):
         return RETIRED if over else EXPIRED
 
     cdef int hold(self, Held held) except -1:
-        if self.held is None:
-            self.held = {}
+        self.held = {} if self.held is None else self.held
         self.held[held.entry.seq] = held
         return 0
 
@@ -271,7 +272,7 @@ cdef class Queue(Holder):
         if until_ms:
             held.when_ms = until_ms
             engine.timers.add(held)
-        if held.entry.place.segment:
+        if held.entry.place.segment or engine.journal.history:
             engine.journal.delivered(self.id, &held.entry, engine.now_ms, self.consumer_id(consumer))
         if held.entry.flags & TRACED and engine.tracer is not None:
             engine.tracer.tell_delivered(self, held, engine.journal)
@@ -368,7 +369,7 @@ cdef class Queue(Holder):
             engine.tracer.tell_ended(self, held, engine.journal, how, True)
         if held.entry.flags & BLOB:
             engine.drop_blob(engine.journal.read(&held.entry) if held.content is None else held.content)
-        if held.entry.place.segment:
+        if held.entry.place.segment or engine.journal.history:
             engine.journal.settled(
                 self.id, &held.entry, how, engine.now_ms, <uint32_t>min(held_ms, <uint64_t>0xFFFFFFFF),
                 self.consumer_id(held.consumer),
@@ -397,9 +398,9 @@ cdef class Queue(Holder):
             return engine.callbacks.dead(self, held, self.expiry_reason(held))
         if held.entry.flags & TRACED and engine.tracer is not None:
             engine.tracer.tell_ended(self, held, engine.journal, how, False)
-        if held.entry.place.segment:
+        if held.entry.place.segment or engine.journal.history:
             engine.journal.returned(
-                self.id, &held.entry, how, due_ms, <uint32_t>held_ms, self.consumer_id(held.consumer)
+                self.id, &held.entry, how, engine.now_ms, due_ms, <uint32_t>held_ms, self.consumer_id(held.consumer)
             )
         self.end_lease(held)
         held.lease = 0

@@ -113,6 +113,12 @@ cdef class Restorer(JournaledState):
                 self.places.restore_held(target, held, due_ms)
         return 0
 
+    cdef int replay_numbers(self, uint32_t queue, uint64_t seq) except -1:
+        self.engine.last_seq = max(self.engine.last_seq, seq)
+        if queue > <uint32_t>self.definitions.last_queue_id:
+            self.definitions.last_queue_id = queue
+        return 0
+
     def replay_purge(self, queue: int, before: int, keep: list[int]) -> None:
         cdef Queue target = self.queue_of(queue)
         kept = set(keep)

@@ -329,5 +329,5 @@ cdef class Placement:
         if entry.deliveries:
             self.engine.journal.delivered(queue.id, &entry, 0, 0)
         if held is not None and held.state == BACKING_OFF:
-            self.engine.journal.returned(queue.id, &entry, DELAYED, held.when_ms, 0, 0)
+            self.engine.journal.returned(queue.id, &entry, DELAYED, 0, held.when_ms, 0, 0)
         return 0

@@ -1,11 +1,15 @@
 """What the counters and lanes of queues say: of one queue, of many of them as columns, of all together."""
 
+from leveret.core.engine cimport Engine
 from leveret.core.held cimport BACKING_OFF, Held
 from leveret.core.histogram cimport Histogram, PriorityCounts
 from leveret.core.queue cimport Counters, Queue
 from leveret.core.ready cimport Fifo, MessageGroup, Level, Ready
 
-from libc.stdint cimport uint64_t
+from leveret.core.ports cimport COUNTED
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy
 
 cdef uint64_t NEVER = 0xFFFFFFFFFFFFFFFF
 cdef Counters ZERO      # a global of C: all of it is 0
@@ -59,6 +63,55 @@ cdef void add_counters(Counters* sums, const Counters* counters) noexcept:
     cdef Py_ssize_t index
     for index in range(<Py_ssize_t>(sizeof(Counters) // sizeof(uint64_t))):
         (<uint64_t*>sums)[index] += (<const uint64_t*>counters)[index]
+
+
+cdef class Counted:
+    """Notes for history what queues have counted since it was told last, so that the two can be compared.
+
+    What happened after `since_ms` and until a note of it is what that note counts: the time goes on with each.
+    """
+
+    cdef readonly uint64_t since_ms
+    cdef bint is_due    # something was counted
+    cdef dict told      # queue -> its counters when history was told last
+
+    def __cinit__(self):
+        self.told = {}
+
+    def begin(self, Engine engine not None) -> int:
+        """Count from now on; give the time before that."""
+        self.since_ms = engine.now_ms - min(engine.now_ms, <uint64_t>1)
+        return self.since_ms
+
+    def note(self, Engine engine not None, queues) -> None:
+        """Note what each of these queues, all there are, has counted."""
+        for queue in queues:
+            self.note_queue(engine, queue)
+        if not self.is_due:
+            return
+        self.is_due = False
+        engine.journal.noted(
+            COUNTED, 0xFF, 0, 0, engine.now_ms,
+            <uint32_t>min(engine.now_ms - min(engine.now_ms, self.since_ms), <uint64_t>0xFFFFFFFF), 0,
+        )
+        self.since_ms = engine.now_ms
+        engine.advance(engine.now_ms + 1)
+
+    def note_queue(self, Engine engine not None, Queue queue not None) -> None:
+        """Note what one queue has counted; a queue that is to go is told of for the last time."""
+        cdef Counters before = ZERO
+        cdef bytes told = self.told.pop(queue.id, None)
+        cdef Py_ssize_t index
+        cdef uint64_t more
+        if told is not None:
+            memcpy(&before, <const char*>told, sizeof(Counters))
+        for index in range(<Py_ssize_t>(sizeof(Counters) // sizeof(uint64_t))):
+            more = (<uint64_t*>&queue.counters)[index] - (<uint64_t*>&before)[index]
+            if more and not (queue.recorder is not None and index == <Py_ssize_t>AT["acked"]):   # a stream settles nothing
+                self.is_due = True
+                engine.journal.noted(COUNTED, <uint8_t>index, queue.id, more, engine.now_ms, 0, 0)
+        if memcmp(&queue.counters, &ZERO, sizeof(Counters)) and not queue.deleted:
+            self.told[queue.id] = (<const char*>&queue.counters)[: sizeof(Counters)]
 
 
 cdef class Tally:

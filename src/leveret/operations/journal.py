@@ -19,6 +19,7 @@ def seal(context: OperationContext) -> dict[str, Any]:
 
     An empty one is left as it is.
     """
+    context.core.count()
     return {"sealed": context.core.journal.begin_segment()}
 
 

@@ -5,7 +5,8 @@
     await commits.wait_async(batch)  in an event loop; commits.notifier() for what is no task
 
 What no caller waits for (deliveries, acknowledgements, what time did) goes with the next commit batch, or on its own
-after LAZY_COMMIT_MS, or when there is much of it.
+after LAZY_COMMIT_MS, or when there is much of it. What only history needs goes with the next one as well, or on its own
+after EVENT_COMMIT_MS, and is not synced then.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from leveret.storage.stream.store import StreamStore
 
 LAZY_COMMIT_MS = 50
 LAZY_COMMIT_BYTES = 1 << 20  # a commit batch that is much larger takes its time, and is not kept for reading
+EVENT_COMMIT_MS = 1000
+EVENT_COMMIT_BYTES = 256 << 10
 
 
 class CommitScheduler:
@@ -36,6 +39,7 @@ class CommitScheduler:
         self._commit: Commit | None = None
         self._journal: FileJournal | None = None
         self._lazy_ms = NEVER_MS
+        self._events_ms = NEVER_MS
         self._lazy_batch = 0  # the one that is to be written then, unless a caller asks for it earlier
         self._lazy_bytes = LAZY_COMMIT_BYTES
         self._notifiers: dict[asyncio.AbstractEventLoop, LoopNotifier] = {}
@@ -83,18 +87,34 @@ class CommitScheduler:
             if journal.pending != self._lazy_batch and self._is_uncommitted:
                 self._lazy_batch = journal.pending
                 self._lazy_ms = self._clock.now_ms() + LAZY_COMMIT_MS
-        return self._lazy_ms
+            if journal.events_bytes >= EVENT_COMMIT_BYTES:
+                self._commit_events()
+            elif journal.events_bytes and self._events_ms == NEVER_MS:
+                self._events_ms = self._clock.now_ms() + EVENT_COMMIT_MS
+        return min(self._lazy_ms, self._events_ms)
+
+    def _commit_events(self) -> bool:
+        """Write what only history needs, if the disk is idle."""
+        assert self._journal is not None
+        sealed = self._journal.seal_events()
+        if sealed:
+            self.kick()
+        return sealed
 
     def commit_if_due(self) -> bool:
-        """Send what no caller waits for to the disk if it is time to; False when it is not, or there is nothing.
+        """Send what no caller waits for to the disk if it is time to; False when it is not, or there is nothing."""
+        wrote = False
+        if self._is_due(self._events_ms, EVENT_COMMIT_MS):
+            self._events_ms = NEVER_MS
+            wrote = self._commit_events()
+        if self._is_due(self._lazy_ms, LAZY_COMMIT_MS):
+            self._lazy_ms = NEVER_MS
+            wrote = self.commit_lazily() or wrote
+        return wrote
 
-        A clock that was set back does not delay it.
-        """
-        left_ms = self._lazy_ms - self._clock.now_ms()
-        if self._lazy_ms == NEVER_MS or 0 < left_ms <= LAZY_COMMIT_MS:
-            return False
-        self._lazy_ms = NEVER_MS
-        return self.commit_lazily()
+    def _is_due(self, when_ms: int, wait_ms: int) -> bool:
+        """Whether the time has come; a clock that was set back does not delay it."""
+        return when_ms != NEVER_MS and not 0 < when_ms - self._clock.now_ms() <= wait_ms
 
     def commit_lazily(self) -> bool:
         """Send what no caller waits for to the disk; False when there is nothing."""

@@ -368,6 +368,8 @@ class Runtime:
             if self.closed:
                 return
             self.closed = True
+            if self.store is not None:
+                self.core.count()
             self.waiters.wake_all()
         if self.store is not None:
             self.store.hurry()

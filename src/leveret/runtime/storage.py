@@ -164,6 +164,7 @@ def journal_options(options: Options) -> JournalOptions:
         archive_dir=options.archive_dir,
         history_age_ms=int(options.history_age_s * 1_000),
         history_bytes=options.history_bytes,
+        history_events=options.history_events,
         blob_bytes=options.blob_bytes,
         blob_url=options.blobs,
         keys=load_keys(options.encryption_key_file, options.encryption_key_env),

@@ -235,8 +235,7 @@ def _cell(name: str) -> Column:
         "at": F.timestamp_millis("at_ms"),
         "vhost": F.lit("/"),
         "enqueued_at": F.timestamp_millis("enqueued_ms"),
-        "due_at": F.lit(None),
-        "expires_at": F.lit(None),
+        **dict.fromkeys(("due_at", "expires_at", "exchange"), F.lit(None)),
         "dead_lettered": F.when(F.col("reason").isin(*DEATHS), F.lit(True)),
     }
     return made[name] if name in made else F.col(name)

@@ -1,10 +1,12 @@
 """The lives of messages: from events to one row for each message in each queue.
 
-outcome        how it left (`acked`, `rejected`, `expired`, ...), or `open`
+outcome        how it left (`acked`, `rejected`, `expired`, ...), or `open`; `lost`: it was in memory only, and the
+               broker was started again
 waiting_ms     from when it could be taken until it was first delivered
 dead_lettered  of what died: whether its queue has a dead-letter exchange; otherwise it was discarded
 processing_ms  the time that consumers held it, all deliveries together
 consumer       who had it last
+transient      whether it was in memory only
 
 Events are first turned into fragments, which tell a part of a life. Fragments of one message can be joined in any order
 and any number of times, so the same steps serve a table of events and a stream of them:
@@ -20,12 +22,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from leveret.core.outcomes import DEATHS
-from leveret.spark.events import SETTLED
+from leveret.spark.columns import QUEUE_BITS
+from leveret.spark.events import SETTLED, TRANSIENT
 
 OPEN = "open"
 MESSAGE = ("vhost", "queue", "queue_id", "seq")
 PURGED_AT = "purged_at"
-"""Part of the key of a fragment: set in those that tell of a purge, of all messages below `seq`."""
+"""Part of the key of a fragment: set in those that tell of a purge, of all messages below `seq`; without a number of a
+queue, of a start of the broker."""
+TOLD = ("published", "moved", "delivered", "returned", "settled", "purged", "spared", "started")
+"""The events that lives are made of."""
 LATE = "10 minutes"
 """The order of a stream of events may be wrong by so much: the log is committed that long after an event at most."""
 QUIET = "10 minutes"
@@ -48,9 +54,9 @@ def fragments(events: DataFrame) -> DataFrame:
     event, at = F.col("event"), F.col("at")
     entered, settled = event.isin("published", "moved"), event == "settled"
     reasons = F.array(*(F.lit(reason) for reason in SETTLED))
-    return events.where(event != "defined").select(
+    return events.where(event.isin(*TOLD)).select(
         *MESSAGE,
-        F.when(event == "purged", at).alias(PURGED_AT),
+        F.when(event.isin("purged", "started"), at).alias(PURGED_AT),
         "at",
         F.when(entered, F.col("enqueued_at")).alias("enqueued_at"),
         F.when(entered, F.col("due_at")).alias("due_at"),
@@ -68,6 +74,7 @@ def fragments(events: DataFrame) -> DataFrame:
         "priority",
         "consumer",
         F.when(F.col("consumer").isNotNull(), at).alias("consumer_at"),
+        F.when(entered, (event == "published") & F.col("reason").eqNullSafe(TRANSIENT)).alias("transient"),
     )
 
 
@@ -89,20 +96,19 @@ def joined(parts: DataFrame, *window: Column) -> DataFrame:
         F.max("priority").alias("priority"),
         F.max_by("consumer", "consumer_at").alias("consumer"),
         F.max("consumer_at").alias("consumer_at"),
+        F.min("transient").alias("transient"),
     )
 
 
 def lives(whole: DataFrame) -> DataFrame:
     """Lives from joined fragments: purges end what they found."""
     messages = whole.where(F.col(PURGED_AT).isNull()).join(F.broadcast(_purges(whole)), "queue_id", "left")
+    messages = messages.withColumn("shard", _shard()).join(F.broadcast(_starts(whole)), "shard", "left")
     survived = F.coalesce("spared_at", F.to_timestamp(F.lit("1970-01-01")))
-    purged_at = F.array_min(
-        F.transform(
-            F.filter("purges", lambda purge: (F.col("seq") < purge["below"]) & (purge["at"] > survived)),
-            lambda purge: purge["at"],
-        )
-    )
-    settled_at = F.coalesce("settled_at", purged_at)
+    purged_at = _ended("purges", survived)
+    lost_at = F.when(F.col("transient"), _ended("starts", F.col("enqueued_at")))
+    settled_at = F.coalesce("settled_at", purged_at, lost_at)
+    ended = F.when(purged_at.isNotNull(), "purged"), F.when(lost_at.isNotNull(), "lost")
     reasons = F.array(*(F.lit(reason) for reason in SETTLED))
     how = F.get(reasons, F.col("settled_how").cast("int") - 1)
     return messages.select(
@@ -111,7 +117,7 @@ def lives(whole: DataFrame) -> DataFrame:
         "due_at",
         "first_delivered_at",
         settled_at.alias("settled_at"),
-        F.coalesce(how, F.when(purged_at.isNotNull(), "purged"), F.lit(OPEN)).alias("outcome"),
+        F.coalesce(how, *ended, F.lit(OPEN)).alias("outcome"),
         # Archives of earlier versions do not say whether a queue kept what died.
         F.when(how.isin(*DEATHS), F.coalesce("dead_lettered", F.lit(True))).alias("dead_lettered"),
         F.coalesce("deliveries", F.lit(0)).alias("deliveries"),
@@ -122,7 +128,18 @@ def lives(whole: DataFrame) -> DataFrame:
         "bytes",
         "priority",
         "consumer",
+        F.coalesce("transient", F.lit(False)).alias("transient"),
     )
+
+
+def _ended(ends: str, survived: Column) -> Column:
+    """When the first of some purges, or starts, ended a message."""
+    mine = F.filter(ends, lambda end: (F.col("seq") < end["below"]) & (end["at"] > survived))
+    return F.array_min(F.transform(mine, lambda end: end["at"]))
+
+
+def _shard() -> Column:
+    return F.shiftright("queue_id", QUEUE_BITS)
 
 
 def ms_between(start: Column, end: Column) -> Column:
@@ -132,5 +149,14 @@ def ms_between(start: Column, end: Column) -> Column:
 
 def _purges(whole: DataFrame) -> DataFrame:
     """When each queue was emptied, and below which number."""
-    purge = F.struct(F.col("seq").alias("below"), F.col(PURGED_AT).alias("at"))
-    return whole.where(F.col(PURGED_AT).isNotNull()).groupBy("queue_id").agg(F.collect_list(purge).alias("purges"))
+    return whole.where(F.col(PURGED_AT).isNotNull()).groupBy("queue_id").agg(F.collect_list(_end()).alias("purges"))
+
+
+def _starts(whole: DataFrame) -> DataFrame:
+    """When the broker of each shard was opened, and below which number transient messages were gone."""
+    starts = whole.where(F.col(PURGED_AT).isNotNull() & (F.col("queue_id") == F.shiftleft(_shard(), QUEUE_BITS)))
+    return starts.groupBy(_shard().alias("shard")).agg(F.collect_list(_end()).alias("starts"))
+
+
+def _end() -> Column:
+    return F.struct(F.col("seq").alias("below"), F.col(PURGED_AT).alias("at"))

@@ -203,7 +203,7 @@ def observed(events: "DataFrame", retention_days: float = 14) -> Workload:
         F.count_if(F.col("event") == "delivered").alias("delivered"),
         F.avg(F.when(published, F.col("bytes"))).alias("bytes"),
         F.avg(F.when(held, F.col("held_ms"))).alias("held_ms"),
-        F.count_distinct("queue_id").alias("queues"),
+        F.count_distinct(F.when(published, F.col("queue_id"))).alias("queues"),
         (F.max(published_at) - F.min(published_at)).alias("span_ms"),
     ).first()
     if facts is None or not facts["published"]:

@@ -81,6 +81,18 @@ def short(text: str) -> str:
     return text if len(text) <= LABEL_MAX else text[: LABEL_MAX - 1] + "…"
 
 
+def completeness(told: list[dict[str, Any]]) -> str:
+    """Whether history has what the broker counted."""
+    if not told or not told[0]["figures"]:
+        return "The broker noted no counters that this history could be compared with."
+    (row,) = told
+    lost = f", and {row['lost']:,} events were dropped" if row["lost"] else ""
+    return (
+        f"{row['figures']:,} counters of queues from {moment(row['since'])} to {moment(row['until'])} UTC were "
+        f"compared with the events of history: {row['differences']:,} differ{lost}."
+    )
+
+
 UNITS: dict[str, Callable[[float | None], str]] = {"ms": duration, "share": share, "count": exact, "text": str}
 EXACT: dict[str, Callable[[float], str]] = {
     "ms": lambda value: f"{value:,.0f} ms",

@@ -77,9 +77,13 @@ class JournalOptions(LogOptions):
     history_age_ms: int = 0
     history_bytes: int = 0
     """Limits of segments that are kept when they leave the log; with one of them 0 none is."""
+    history_events: Literal["durable", "all"] = "durable"
+    """`all`: what happens to transient messages is noted, too, as well as it goes."""
 
     def __post_init__(self) -> None:
         self.check(JOURNAL_SEGMENT_BYTES_MAX)
+        if self.history_events not in ("durable", "all"):
+            raise InvalidArgument(f"history_events is durable or all, not {self.history_events!r}")
         if not 0 < self.blob_bytes <= BLOB_BYTES_MAX:
             raise InvalidArgument(f"blob_bytes is 1 to {BLOB_BYTES_MAX}: larger bodies do not fit into a record")
         self.check_positive("cache_bytes", "unwritten_bytes_max")

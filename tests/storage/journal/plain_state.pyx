@@ -111,7 +111,7 @@ cdef class PlainState(JournaledState):
         held = self.queues[queue][seq]
         held.due_ms = due_ms
         fill(&entry, held)
-        self.journal.returned(queue, &entry, how, due_ms, held_ms, 0)
+        self.journal.returned(queue, &entry, how, 0, due_ms, held_ms, 0)
 
     def settle(self, uint32_t queue, uint64_t seq, int how=0, uint64_t at_ms=0, uint32_t held_ms=0) -> None:
         """Take a message out of a queue for good."""
@@ -126,7 +126,7 @@ cdef class PlainState(JournaledState):
         for held in gone:
             places[held.segment] = places.get(held.segment, 0) + 1
             del self.queues[queue][held.seq]
-        self.journal.purged(queue, keep, places, [held.seq for held in gone])
+        self.journal.purged(queue, keep, places, [held.seq for held in gone], 0)
 
     def define(self, int what, bytes payload) -> None:
         """Make a definition."""

@@ -88,9 +88,7 @@ def test_what_has_no_time_gets_that_of_its_frame() -> None:
     index = back + record_entry(PURGE, 0, 16, queue=4) + record_entry(DEFINE, 16, 10)
     assert told(frame(area, index)) == [
         ("returned", 3, 5, 2),
-        ("purged", 4, 5, 2),
-        ("spared", 4, 6, 2),
-        ("spared", 4, 7, 2),
+        *(("purged" if seq == 5 else "spared", 4, seq, 9) for seq in (5, 6, 7)),
         ("defined", 0, 0, 2),
     ]
 

@@ -11,6 +11,7 @@ from leveret.core.deadletter import all_keys, without_client_deaths
 from leveret.core.dedup import content_id, digest
 from leveret.core.errors import InvalidArgument, MessageTooLarge, PreconditionFailed
 from leveret.core.filters import GROUP_HEADER
+from leveret.core.ports import RETURNED, TOO_LARGE, UNROUTABLE
 from leveret.core.properties import ABSENT, INVALID, content, decode_header, scan_header
 from leveret.core.publish import group_key, route_of
 from leveret.core.queue import Queue
@@ -143,7 +144,10 @@ class Publish:
         queues = [queue for queue in self._queues if not queue.deleted]
         if not queues:
             self.drop()
-            if self.mandatory and not self._blob:  # the body of that one has just gone
+            returns = self.mandatory and not self._blob  # the body of that one has just gone
+            size = len(self.content) - self._header_len
+            self._channel.core.engine.refused(RETURNED if returns else UNROUTABLE, size, self.exchange)
+            if returns:
                 self._return()
             else:
                 self._channel.dropped += 1
@@ -208,6 +212,7 @@ def check_sizes(queues: list[Queue], size_bytes: int) -> None:
     for queue in queues:
         most = queue.policy.max_message_bytes
         if most is not None and size_bytes > most:
+            queue.engine.refused(TOO_LARGE, size_bytes, None, queue.id)
             raise MessageTooLarge(
                 f"message size {size_bytes} is larger than configured max size {most} of queue '{queue.name}'"
             )

@@ -18,6 +18,7 @@ cdef enum Settlement:
 
 cdef class ChannelRoute:
     cdef readonly bytes wire        # exchange and routing key as they come
+    cdef str exchange
     cdef readonly list queues
     cdef readonly bint plain        # nothing but these decides where a message goes
     cdef bint simple                # every queue is durable and takes whatever comes

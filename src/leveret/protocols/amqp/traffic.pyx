@@ -18,7 +18,7 @@ from leveret.wire.frames cimport BODY, HEADER, METHOD, frame_start, room
 from leveret.core.engine cimport Engine
 from leveret.core.held cimport LEASED, READING
 from leveret.core.message cimport BLOB, PERSISTENT, REDELIVERED
-from leveret.core.ports cimport ACKED, REJECTED, REQUEUED, Content, Record, message_of
+from leveret.core.ports cimport ACKED, AUTO_ACKED, REJECTED, REQUEUED, TOO_LARGE, UNROUTABLE, Content, Record, message_of
 from leveret.core.properties cimport ABSENT, INVALID, scan
 from leveret.core.tables cimport big_endian
 
@@ -115,6 +115,7 @@ cdef class ChannelTraffic(Gathering):
         self.body_len = big_endian(payload + BODY_SIZE_AT, 8)
         if self.body_len > self.message_bytes_max:
             self.expects = 0
+            self.publisher.engine.refused(TOO_LARGE, self.body_len)
             raise ProtocolError(
                 Reply.PRECONDITION_FAILED,
                 f"message size {self.body_len} is larger than configured max size {self.message_bytes_max}",
@@ -215,6 +216,7 @@ cdef class ChannelTraffic(Gathering):
                 wire[2 + wire[0] :].decode("utf-8", "surrogateescape"),
             )
             route.wire = wire
+            route.exchange = wire[1 : 1 + wire[0]].decode("utf-8", "surrogateescape")
             route.stamp = stamp
             if len(self.routes) >= ROUTES_MAX:
                 self.routes.clear()
@@ -229,7 +231,7 @@ cdef class ChannelTraffic(Gathering):
         cdef Content content
         if not route.queues:
             self.dropped += 1
-            return 0
+            return engine.refused(UNROUTABLE, self.body_len, route.exchange)
         content.route = <const uint8_t*>PyBytes_AS_STRING(route.wire)
         content.route_len = <uint32_t>PyBytes_GET_SIZE(route.wire)
         content.header = header
@@ -417,7 +419,7 @@ cdef class ChannelTraffic(Gathering):
         if no_ack:
             queue.counters.taken_settled += 1
             queue.counters.acked += 1
-            queue.settle(held, ACKED)
+            queue.settle(held, AUTO_ACKED)
         else:
             self.unacked.push(self.last_tag, held)
         return True

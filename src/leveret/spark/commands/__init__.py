@@ -1,6 +1,7 @@
 """What the commands `leveret pipeline ...` do: one file for each, found by its name.
 
 archive.py    `leveret pipeline archive`: sealed segments become Parquet
+check.py      `leveret pipeline check`: compares what the broker counted with its history
 context.py    what every command gets and gives: a session when it asks for one, the line of progress
 generate.py   `leveret pipeline generate`: a workload that looks real, as an archive of events
 lifecycle.py  `leveret pipeline lifecycle`: one row for each message in each queue, as Parquet

@@ -37,6 +37,8 @@ class Outcome:
     facts: dict[str, Any] = field(default_factory=dict)
     listings: tuple[PrintedRows, ...] = ()
     text: str = ""
+    failed: bool = False
+    """Whether the command tells of something that must not be."""
 
 
 @dataclass(frozen=True)

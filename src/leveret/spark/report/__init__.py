@@ -12,6 +12,7 @@ service.py       how well messages were served: times, repeated deliveries
 streams.py       streams of a running broker: how many records they hold, and how far each consumer group is behind
 svg.py           plots as SVG inside of a page: lines over time, stacked bars over time, ranges of percentiles
 tables.py        the tables of a report, in the order in which they are made
+traffic.py       how messages ended, refused publishes, streams
 """
 
 from leveret.spark.report.job import Report, build

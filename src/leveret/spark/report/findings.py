@@ -30,6 +30,11 @@ ORDER = {
     "outlook": ("full_in_h", "-depth_1d", "-log_bytes_per_day"),
     "compared": ("-dead_per_hour", "-error_share", "-messages_per_hour"),
     "streams": ("-lag", "stream"),
+    "outcomes": ("vhost", "queue", "-messages"),
+    "refusals": ("-publishes",),
+    "stream_traffic": ("-appended",),
+    "check": ("-difference", "queue", "since"),
+    "completeness": ("since",),
 }
 
 

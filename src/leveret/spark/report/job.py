@@ -23,7 +23,7 @@ from leveret.spark.report.service import QUEUE, Objective
 from leveret.spark.report.streams import LAG_RULE, STREAM_COLUMNS, StreamLag
 from leveret.spark.report.tables import Keep, Sources, make
 from leveret.spark.tables import read_table
-from leveret.spark.wording import exact, figure, label, moment, share
+from leveret.spark.wording import completeness, exact, figure, label, moment, share
 from leveret.spark.writing import write_parquet
 
 
@@ -51,7 +51,8 @@ def summary(found: Findings) -> str:
         for row in found.of("streams")
         if row["warning"]
     ]
-    return "\n".join(lines + (alerts or [f"none of the {len(RULES)} alert rules fired"])) + "\n"
+    alerts = alerts or [f"none of the {len(RULES)} alert rules fired"]
+    return "\n".join([*lines, completeness(found.of("completeness")), "", *alerts]) + "\n"
 
 
 def text_table(cells: tuple[Cell, ...], rows: list[dict[str, object]]) -> list[str]:

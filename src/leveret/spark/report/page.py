@@ -10,7 +10,19 @@ from leveret.observability.alert_rules import RULES
 from leveret.spark.report import sections
 from leveret.spark.report.findings import Findings, Row
 from leveret.spark.report.tables import SEVERITIES
-from leveret.spark.wording import EXACT, NOTHING, UNITS, duration, exact, figure, label, moment, number, share
+from leveret.spark.wording import (
+    EXACT,
+    NOTHING,
+    UNITS,
+    completeness,
+    duration,
+    exact,
+    figure,
+    label,
+    moment,
+    number,
+    share,
+)
 
 ROWS_SHOWN_MAX = 25
 QUEUES_PER_ALERT_MAX = 5
@@ -120,6 +132,24 @@ COMPARED = (
     changed("Processing 95 %", "processing_p95_ms", "ms"),
     changed("In time", "in_time_share", "share"),
 )
+OUTCOMES = (
+    QUEUE,
+    Cell("How they ended", lambda row: row["outcome"] + (", transient" if row["transient"] else "")),
+    told("Messages", "messages"),
+)
+REFUSALS = (
+    Cell("Where", lambda row: label(row) if row["queue"] else f"exchange {row['exchange'] or '(default)'}"),
+    Cell("Why", lambda row: str(row["reason"])),
+    told("Publishes", "publishes"),
+    Cell("First", lambda row: moment(row["first_at"])),
+    Cell("Last", lambda row: moment(row["last_at"])),
+)
+STREAM_TRAFFIC = (
+    Cell("Stream", label),
+    told("Appended", "appended"),
+    told("Bytes", "appended_bytes"),
+    told("Delivered", "read"),
+)
 
 
 class TableSection(NamedTuple):
@@ -138,11 +168,29 @@ TREND = (
     "week or more; the limit is that of the rule queue_depth. Consumers are needed for the busiest period, each with "
     "one message at a time and busy for 70 % of its time."
 )
+CHECK = (
+    QUEUE,
+    Cell("From", lambda row: moment(row["since"])),
+    Cell("Until", lambda row: moment(row["until"])),
+    Cell("Counter", lambda row: str(row["counter"])),
+    told("Counted", "counted"),
+    told("In history", "history"),
+)
+
+
+def differences(found: Findings) -> list[Row]:
+    """Where the broker counted something else than history has."""
+    return [row for row in found.of("check") if row["difference"]][:ROWS_SHOWN_MAX]
+
+
 LISTINGS = (
     TableSection("Outlook", TREND, "outlook", OUTLOOK),
     TableSection(
         "Streams", "As the server has them now; the groups that are furthest behind first.", "streams", STREAMS
     ),
+    TableSection("Stream traffic", "What history has of appends and reads.", "stream_traffic", STREAM_TRAFFIC),
+    TableSection("Outcomes", "How messages left each queue.", "outcomes", OUTCOMES),
+    TableSection("Refused publishes", "No queue, or not this one, took them.", "refusals", REFUSALS),
     TableSection("Where dead letters came from", "As the messages themselves tell it.", "origins", ORIGINS),
     TableSection("Consumers", "The busiest first.", "consumers", CONSUMERS),
     TableSection("Tenants", JAIN, "fairness", FAIRNESS),
@@ -156,6 +204,7 @@ def page(found: Findings) -> str:
     queues = f"{found.queues_total} queues"
     if found.queues_total > len(found.queues):
         queues = f"the {len(found.queues)} of {queues} that are worst off"
+    wrong = differences(found)
     body = "".join(
         [
             f"<header><h1>Queue report</h1><p>{covered}; {queues}.</p></header>",
@@ -165,6 +214,7 @@ def page(found: Findings) -> str:
             _comparison(found),
             *(_section(*each) for each in sections.plots(found)),
             *(_listing(found, each) for each in LISTINGS),
+            _section("Completeness", completeness(found.of("completeness")), table(CHECK, wrong) if wrong else " "),
         ]
     )
     return (

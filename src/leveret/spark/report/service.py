@@ -7,7 +7,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from leveret.core.outcomes import DEATHS
+from leveret.core.outcomes import ACKED, DEATHS
 from leveret.spark.lifecycle import OPEN, ms_between
 from leveret.spark.report.period import ReportSpan
 
@@ -63,13 +63,13 @@ def one_of(figures: DataFrame, by: str | None, every: Collection[str]) -> DataFr
 def _figures(span: ReportSpan, objective: Objective) -> list[Column]:
     """What is told of messages."""
     late = ms_between(born(), F.coalesce("settled_at", F.lit(span.until))) > objective.within_ms
-    judged = F.col("outcome").isin("acked", *DEATHS) | ((F.col("outcome") == OPEN) & late)
+    judged = F.col("outcome").isin(*ACKED, *DEATHS) | ((F.col("outcome") == OPEN) & late)
     return [
         F.count("*").alias("messages"),
         F.count_if(F.col("first_delivered_at").isNotNull()).alias("taken"),
         F.count_if(F.col("deliveries") > 1).alias("redelivered"),
         F.count_if(judged).alias("judged"),
-        F.count_if((F.col("outcome") == "acked") & ~late).alias("in_time"),
+        F.count_if(F.col("outcome").isin(*ACKED) & ~late).alias("in_time"),
         F.avg("waiting_ms").alias("waiting_mean_ms"),
         *percentiles("waiting_ms"),
         *percentiles("processing_ms"),

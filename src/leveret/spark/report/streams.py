@@ -1,6 +1,6 @@
 """Streams of a running broker: how many records they hold, and how far each consumer group is behind.
 
-The journal of queues does not tell of streams, so that a server is asked for what it has now.
+History tells what came into streams and went out of them, not where groups are: a server is asked for that.
 """
 
 from typing import NamedTuple

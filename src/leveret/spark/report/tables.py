@@ -14,6 +14,9 @@ outlook                      by queue: where it is heading (outlook.py)
 compared                     by queue: an earlier period beside this one (comparison.py)
 streams                      by stream and group of a running broker (streams.py)
 alerts                       rules that fired, by queue
+outcomes                     how messages ended, by queue
+refusals, stream_traffic     refused publishes, by queue or exchange; what streams did
+check, completeness          counters of the broker against history (see spark/check.py), and in one row
 """
 
 from collections.abc import Callable
@@ -25,13 +28,15 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from leveret.core.errors import NotFound
-from leveret.core.outcomes import DEATHS, FAILED_REASONS
+from leveret.core.outcomes import ACKED, DEATHS, FAILED_REASONS
 from leveret.observability.alert_rules import RULES, AlertRule
+from leveret.spark.check import compared, completeness
 from leveret.spark.lifecycle import lifecycle
 from leveret.spark.report import depth
 from leveret.spark.report.outlook import outlook
 from leveret.spark.report.period import ReportSpan, span
 from leveret.spark.report.service import QUEUE, Objective, marked, one_of, percentiles, service, services, united
+from leveret.spark.report.traffic import outcomes, refusals, stream_traffic
 
 COUNTS = ("published", "delivered", "returned", "settled", "acked", "failed", "published_bytes", "held_ms")
 
@@ -91,7 +96,7 @@ def consumers(events: DataFrame) -> DataFrame:
 
 def _acked() -> Column:
     """Whether a delivery ended well."""
-    return (F.col("event") == "settled") & (F.col("reason") == "acked")
+    return (F.col("event") == "settled") & F.col("reason").isin(*ACKED)
 
 
 def _failed() -> Column:
@@ -272,6 +277,10 @@ def make(
         ),
     )
     add("totals", totals(told))
+    add("outcomes", outcomes(lives))
+    add("refusals", refusals(sources.events))
+    add("stream_traffic", stream_traffic(sources.events))
+    add("completeness", completeness(sources.events, add("check", compared(sources.events))))
     fired = add("alerts", alerts(told, buried))
     add("queues", _queues(lives, told, [one_of(figures, None, grouped), troubles(fired)], covered))
     add("outlook", outlook(told, covered))

@@ -6,6 +6,7 @@ checkpoint.py        checkpoints: the whole state at one position of the log
 columns.pyx          walking through the commit batches of a segment, and their entries as columns, for the pipeline
 commit.py            group commit: whatever was appended while the last sync ran is the next commit batch
 entries.pyx          reading commit batches: whether one is whole, and its entries
+events.pyx           what only history needs, until it goes behind the other entries of a commit batch
 history.py           History: segments that compaction has taken out of the log, kept for the pipeline
 journal.pyx          the journal on files, as the core sees it: what it appends, counts and reads back
 postgres_figures.py  figures of the connections to PostgreSQL

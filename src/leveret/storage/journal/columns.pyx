@@ -8,9 +8,10 @@ Columns tell what commit batches tell, one row for each event of one message in 
     PUBLISH, ALSO   a row for each queue          DELIVER, SETTLE   a row for each message of the run
     PURGE           one row, and one for each     RETURN, DEFINE    one row
                     message that was kept         TIMED, DEDUP      none: they belong to other entries
+    EVENT           as the kind that it is a flag of; PUBLISH is a run, `how` says that the message is transient
 
 Columns are packed C arrays for programs that compute on them. -1 stands for what a kind of event does not have.
-A RETURN, a PURGE and a DEFINE do not say when they happened: they get the time of their commit batch. So does a PUBLISH that
+A RETURN and a DEFINE do not say when they happened: they get the time of their commit batch. So does a PUBLISH that
 was moved forward, because it repeats one that lies in an older segment.
 """
 
@@ -18,10 +19,11 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from leveret.core.message cimport BLOB
+from leveret.core.ports cimport APPENDED, COUNTED, LOST, READ, REFUSED, STARTED
 from leveret.storage.journal.records cimport (
-    ALSO, ALSO_QUEUES, BATCH_HEADER_BYTES, DEDUP, DEFINE, DELIVER, ENCRYPTED, ENTRY_BYTES, MOVED_FORWARD, PUBLISH, PURGE,
+    ALSO, ALSO_QUEUES, BATCH_HEADER_BYTES, DEDUP, DEFINE, DELIVER, ENCRYPTED, ENTRY_BYTES, EVENT, MOVED_FORWARD, PUBLISH, PURGE,
     RECORD_HEADER_BYTES, RETURN, RUN_MAX, SETTLE, TIMED, AlsoEntry, BatchHeader, Buffer, RecordEntry, ReturnEntry,
-    RunEntry, TimedEntry, crc32c_prepare, is_whole, rest_of,
+    RunEntry, TimedEntry, crc32c_prepare, is_run_event, is_whole, rest_of,
 )
 
 from leveret.core.errors import DamagedJournal, UnknownFormat
@@ -30,7 +32,8 @@ crc32c_prepare()
 
 cdef enum:
     KIND_MOVED = 0
-    KIND_SPARED = 10
+    KIND_SPARED = 0x40
+    HOW_TRANSIENT = 0
     NOT_SAID = -1
     CONTENT_SIZE_AT = 4             # of the body size in a content header
     CONTENT_HEADER_BYTES_MIN = 14
@@ -40,7 +43,8 @@ cdef enum:
 # What a row tells: the kinds of entries, and two more.
 KINDS = {
     KIND_MOVED: "moved", PUBLISH: "published", DELIVER: "delivered", SETTLE: "settled", RETURN: "returned",
-    PURGE: "purged", KIND_SPARED: "spared", DEFINE: "defined",
+    PURGE: "purged", KIND_SPARED: "spared", DEFINE: "defined", STARTED: "started", LOST: "lost",
+    REFUSED: "refused", APPENDED: "appended", READ: "read", COUNTED: "counted",
 }
 
 
@@ -183,8 +187,6 @@ cdef class Survey(Walk):
                 self.first_seq = <int64_t>record.seq
         elif kind == PURGE or kind == DEDUP:
             self.see(record.queue, 0)
-        elif kind == SETTLE or kind == DELIVER:
-            self.see(run.queue, run.consumer)
         elif kind == RETURN:
             self.see(back.queue, back.consumer)
         elif kind == ALSO:
@@ -192,10 +194,12 @@ cdef class Survey(Walk):
                 self.see(also.queues[i], 0)
                 if self.moving:
                     self.moved.append((self.batch_at, self.moving, also.queues[i]))
-        elif kind == DEFINE:
+        elif kind & ~EVENT == DEFINE:
             self.check_area(record.offset, record.size)
             self.definitions.append((record.detail, self.area[record.offset : record.offset + record.size]))
-        elif kind != TIMED:
+        elif kind == SETTLE or kind == DELIVER or is_run_event(kind):
+            self.see(run.queue, run.consumer)
+        elif kind & ~EVENT != TIMED:
             raise self.unknown(kind)
         self.position += ENTRY_BYTES
         return 0
@@ -268,9 +272,8 @@ cdef class EventColumns(Walk):
         self.consumers, self.priorities = Buffer(), Buffer()
         self.routes, self.headers, self.bodies, self.blobs = Buffer(), Buffer(), Buffer(), Buffer()
         self.route_ends, self.header_ends, self.body_ends = Buffer(), Buffer(), Buffer()
-        put_end(self.route_ends, 0)
-        put_end(self.header_ends, 0)
-        put_end(self.body_ends, 0)
+        for ends in (self.route_ends, self.header_ends, self.body_ends):
+            put_end(<Buffer>ends, 0)
         return 0
 
     # Walking.
@@ -309,16 +312,16 @@ cdef class EventColumns(Walk):
             self.publish(<const RecordEntry*>entry)
         elif kind == ALSO:
             self.also(<const AlsoEntry*>entry)
-        elif kind == SETTLE or kind == DELIVER:
+        elif kind == SETTLE or kind == DELIVER or is_run_event(kind):
             if not self.content:
                 self.run(<const RunEntry*>entry)
         elif kind == RETURN:
             if not self.content:
                 self.give_back(<const ReturnEntry*>entry)
-        elif kind == PURGE or kind == DEFINE:
+        elif kind == PURGE or kind & ~EVENT == DEFINE:
             if not self.content:
                 self.area_entry(<const RecordEntry*>entry)
-        elif kind != TIMED and kind != DEDUP:
+        elif kind & ~EVENT != TIMED and kind != DEDUP:
             raise self.unknown(kind)
         self.position += ENTRY_BYTES
         return 0
@@ -327,7 +330,6 @@ cdef class EventColumns(Walk):
 
     cdef int publish(self, const RecordEntry* entry) except -1:
         """A message enters its first queue."""
-        cdef const TimedEntry* timed = <const TimedEntry*>(<const uint8_t*>entry + ENTRY_BYTES)
         cdef Row* row = &self.row
         self.check_area(entry.offset, entry.size)
         self.flags = <uint8_t>entry.flags
@@ -340,13 +342,7 @@ cdef class EventColumns(Walk):
             row.at_ms = row.enqueued_ms
         row.priority = entry.detail
         row.body_bytes = self.body_bytes()
-        if self.position + ENTRY_BYTES < self.index_size and timed.kind == TIMED:
-            if timed.deliveries:
-                row.deliveries = timed.deliveries
-            if timed.due_ms:
-                row.due_ms = <int64_t>timed.due_ms
-            if timed.expiry_ms:
-                row.expiry_ms = <int64_t>timed.expiry_ms
+        self.add_times(row, TIMED)
         return self.add_message()
 
     cdef int also(self, const AlsoEntry* entry) except -1:
@@ -360,32 +356,42 @@ cdef class EventColumns(Walk):
         return 0
 
     cdef int run(self, const RunEntry* entry) except -1:
-        """Messages with successive numbers were delivered or settled alike."""
+        """Messages with successive numbers were published, delivered or settled alike."""
         cdef Row row
         cdef uint64_t i
         if entry.at_and_count >> 16 == 0 and entry.kind == DELIVER:
             return 0                # only carries a count forward
-        start_row(&row, entry.kind, entry.queue, 0, <int64_t>(entry.at_and_count >> 16))
-        if entry.kind == SETTLE:
-            row.how = entry.how
-            row.held_ms = entry.held_ms
-        row.deliveries = entry.deliveries
+        start_row(&row, entry.kind & ~EVENT, entry.queue, 0, <int64_t>(entry.at_and_count >> 16))
         row.consumer = <int32_t>entry.consumer
+        if row.kind == PUBLISH:
+            row.how, row.priority, row.enqueued_ms, row.body_bytes = HOW_TRANSIENT, entry.how, row.at_ms, entry.held_ms
+            self.add_times(&row, TIMED | EVENT)
+        elif row.kind < STARTED:
+            row.deliveries = entry.deliveries
+        if row.kind in (SETTLE, RETURN, COUNTED, REFUSED, APPENDED):
+            row.how = entry.how
+            (&row.body_bytes if row.kind == REFUSED or row.kind == APPENDED else &row.held_ms)[0] = entry.held_ms
         for i in range(entry.at_and_count & RUN_MAX):
-            row.seq = <int64_t>(entry.seq + i)
+            row.seq = NOT_SAID if row.kind == REFUSED else <int64_t>(entry.seq + i)
             self.add(&row)
+        return 0
+
+    cdef int add_times(self, Row* row, uint8_t kind) except -1:
+        """Take what an entry behind that of a publish tells of the message."""
+        cdef const TimedEntry* timed = <const TimedEntry*>(self.index + self.position + ENTRY_BYTES)
+        if self.position + ENTRY_BYTES < self.index_size and timed.kind == kind:
+            row.deliveries = <int32_t>timed.deliveries or row.deliveries
+            row.due_ms = <int64_t>timed.due_ms or row.due_ms
+            row.expiry_ms = <int64_t>timed.expiry_ms or row.expiry_ms
         return 0
 
     cdef int give_back(self, const ReturnEntry* entry) except -1:
         """A message went back to its queue."""
         cdef Row row
         start_row(&row, RETURN, entry.queue, entry.seq, self.when_ms)
-        row.how = entry.how
-        row.deliveries = entry.deliveries
-        row.held_ms = entry.held_ms
-        row.consumer = <int32_t>entry.consumer
-        if entry.due_ms:
-            row.due_ms = <int64_t>entry.due_ms
+        row.how, row.deliveries = entry.how, entry.deliveries
+        row.held_ms, row.consumer = entry.held_ms, <int32_t>entry.consumer
+        row.due_ms = <int64_t>entry.due_ms or NOT_SAID
         return self.add(&row)
 
     cdef int area_entry(self, const RecordEntry* entry) except -1:
@@ -394,13 +400,13 @@ cdef class EventColumns(Walk):
         cdef uint64_t seq
         cdef uint32_t i
         self.check_area(entry.offset, entry.size)
-        if entry.kind == DEFINE:
+        if entry.kind != PURGE:
             start_row(&row, DEFINE, 0, 0, self.when_ms)
             row.how = entry.detail
             return self.add(&row)
         if entry.size % 8:
             raise self.contradiction()
-        start_row(&row, PURGE, entry.queue, entry.seq, self.when_ms)
+        start_row(&row, PURGE, entry.queue, entry.seq, <int64_t>entry.enqueued_ms or self.when_ms)
         self.add(&row)
         row.kind = KIND_SPARED
         for i in range(entry.size // 8):
@@ -482,11 +488,8 @@ cdef class EventColumns(Walk):
 
 cdef void start_row(Row* row, uint8_t kind, uint32_t queue, uint64_t seq, int64_t at_ms) noexcept:
     """A row of which only this much is known."""
-    row.kind = kind
-    row.how = 0xFF
-    row.queue = <int32_t>queue
-    row.seq = <int64_t>seq
-    row.at_ms = at_ms
+    row.kind, row.how, row.queue = kind, 0xFF, <int32_t>queue
+    row.seq, row.at_ms = <int64_t>seq, at_ms
     row.held_ms = row.due_ms = row.enqueued_ms = row.expiry_ms = row.body_bytes = NOT_SAID
     row.deliveries = row.priority = NOT_SAID
     row.consumer = 0

@@ -352,7 +352,7 @@ class ThreadedCommit(Commit):
         """Return when a commit batch is durable; write it in this thread if no other one is writing."""
         if self._durable < seq and self._lead(seq):
             try:
-                while self.failed is None and self._durable < seq and self._commit_next():
+                while self.failed is None and self._durable < seq and self._commit_next() is not None:
                     continue
             finally:
                 self._hand_over()
@@ -381,8 +381,8 @@ class ThreadedCommit(Commit):
         while True:
             if not self._work.acquire(timeout=IDLE_SECONDS if self._unmarked else -1) and not self._rest():
                 continue
-            while self.failed is None and not self._stopping and self._commit_next():
-                self._unmarked = True
+            while self.failed is None and not self._stopping and (batch := self._commit_next()) is not None:
+                self._unmarked |= not batch.is_history
             with self._lock:
                 # What was asked for since the last look is found here: no other thread could write it.
                 self._busy = self._has_more and self.failed is None and not self._stopping
@@ -397,17 +397,15 @@ class ThreadedCommit(Commit):
         opened = self._journal.pending
         return self._journal.durable < opened - 1 or (self._wanted >= opened and not self._idle)
 
-    def _commit_next(self) -> bool:
-        """Commit one commit batch; False when no caller asked for more."""
+    def _commit_next(self) -> CommitBatch | None:
+        """Commit one commit batch; None when no caller asked for more."""
         with self._lock:
             batch = self._next_batch() if self._has_more else None
-        if batch is None:
-            return False
-        if self._write(batch):
+        if batch is not None and self._write(batch):
             with self._lock:
                 self._wrote(batch)
             self._wake(batch.seq)
-        return True
+        return batch
 
     def _rest(self) -> bool:
         """Nothing came for a while: sync what an interval still owes, and mark the end. False when another thread

@@ -15,11 +15,13 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from leveret.core.message cimport PERSISTENT, Message, new_message
-from leveret.core.ports cimport Content, Entry, Journal, Place, Record, parts_of
+from leveret.core.ports cimport PURGED, Content, Entry, Journal, Place, Record, parts_of
+from leveret.storage.journal.events cimport EventLog
 from leveret.storage.journal.records cimport (
-    ALSO, ALSO_QUEUES, DEDUP, DEFINE, DELIVER, ENTRY_BYTES, BATCH_HEADER_BYTES, MOVED_FORWARD, PUBLISH, PURGE,
-    RECORD_HEADER_BYTES, RETURN, RUN_MAX, SEGMENT_HEADER_BYTES, SETTLE, TAG_BYTES, TIMED, AlsoEntry, Buffer, CommitBatch,
-    DedupEntry, RecordEntry, ReturnEntry, RunEntry, TimedEntry, WrittenTail, crc32c_of, crc32c_prepare,
+    ALSO, ALSO_QUEUES, DEDUP, DEFINE, DELIVER, ENTRY_BYTES, EVENT, BATCH_HEADER_BYTES, MOVED_FORWARD, PUBLISH, PURGE,
+    RECORD_HEADER_BYTES, RETURN, SEGMENT_HEADER_BYTES, SETTLE, TAG_BYTES, TIMED, AlsoEntry, Buffer, CommitBatch,
+    DedupEntry, RecordEntry, ReturnEntry, RunEntry, TimedEntry, WrittenTail, crc32c_of, crc32c_prepare, fill_record,
+    fill_run, fill_timed, goes_on, saturated,
 )
 
 from leveret.core.errors import DamagedJournal, JournalFailed, MessageTooLarge
@@ -50,19 +52,16 @@ cdef class FileJournal(Journal):
     cdef uint64_t unwritten_bytes_max
     cdef uint32_t tag_bytes
     cdef object clock
-    cdef Buffer body
-    cdef Buffer index
-    cdef Buffer spare
+    cdef Buffer body, index, spare
+    cdef readonly EventLog events           # what only history needs: behind the others of the batch
     cdef list unwritten
     cdef WrittenTail tail
     cdef readonly dict live                 # segment -> records that some queue still holds
     cdef readonly dict placed               # segment -> records that were ever put there
     cdef object reader
     cdef uint32_t counted                   # counts of one segment wait here to be added to live and placed
-    cdef int64_t live_change
-    cdef int64_t placed_change
-    cdef uint32_t window_segment
-    cdef uint32_t window_offset
+    cdef int64_t live_change, placed_change
+    cdef uint32_t window_segment, window_offset
     cdef bytes window
 
     def __init__(self, options, clock):
@@ -73,11 +72,11 @@ cdef class FileJournal(Journal):
         self.clock = clock
         self.unwritten = []
         self.tail = WrittenTail(options.cache_bytes)
-        self.index = Buffer()
+        self.index, self.events = Buffer(), EventLog(clock)
+        self.history = options.history_events == "all"
         self.body = Buffer()
         self.body.extend(BATCH_HEADER_BYTES)
-        self.live = {}
-        self.placed = {}
+        self.live, self.placed = {}, {}
 
     def begin(self, uint64_t seq, uint32_t segment, uint32_t offset, reader, dict live, dict placed) -> None:
         """Take up a log whose next commit batch is number `seq` at this place."""
@@ -86,9 +85,10 @@ cdef class FileJournal(Journal):
         self.segment = segment
         self.segment_filled = segment if offset > SEGMENT_HEADER_BYTES else 0   # a new one may not have a file yet
         self.offset = offset
-        self.reader = reader
-        self.live = live
-        self.placed = placed
+        self.reader, self.live, self.placed = reader, live, placed
+
+    def started(self, seq: int, at_ms: int) -> None:
+        self.events.start_seq, self.events.start_ms = seq, at_ms
 
     # Appending.
 
@@ -98,7 +98,6 @@ cdef class FileJournal(Journal):
         cdef uint8_t* record
         cdef uint8_t* part
         cdef RecordEntry* entry
-        cdef TimedEntry* timed
         if size > RECORD_BYTES_MAX:
             raise MessageTooLarge(f"a record of {size} bytes is over {RECORD_BYTES_MAX}: keep such bodies in the blob store")
         place.segment = self.segment
@@ -122,12 +121,7 @@ cdef class FileJournal(Journal):
         entry.size = <uint32_t>size
         entry.enqueued_ms = content.enqueued_ms
         if content.expiry_ms or content.due_ms or content.group:
-            timed = <TimedEntry*>self.append_entry()
-            timed.kind = TIMED
-            timed.reserved = timed.deliveries = timed.reserved_too = 0
-            timed.expiry_ms = content.expiry_ms
-            timed.due_ms = content.due_ms
-            timed.group = content.group
+            fill_timed(<TimedEntry*>self.append_entry(), TIMED, content.expiry_ms, content.due_ms, content.group)
         if len(queues) > 1:
             self.append_queues(queues)
         return 0
@@ -163,63 +157,45 @@ cdef class FileJournal(Journal):
             raise JournalFailed(f"a frame is over {self.frame_bytes_max} bytes: commit before appending more")
         return self.index.extend(ENTRY_BYTES)
 
-    cdef int append_with_area(self, uint8_t kind, uint8_t detail, uint32_t queue, uint64_t seq, bytes content) except -1:
+    cdef int append_with_area(
+        self, uint8_t kind, uint8_t detail, uint32_t queue, uint64_t seq, bytes content, uint64_t at_ms=0
+    ) except -1:
         """Append an entry whose content lies among the bodies."""
         cdef uint32_t offset = self.append_area(<const char*>content, len(content))
-        cdef RecordEntry* entry = <RecordEntry*>self.append_entry()
-        entry.kind = kind
-        entry.detail = detail
-        entry.flags = 0
-        entry.queue = queue
-        entry.seq = seq
-        entry.offset = offset
-        entry.size = <uint32_t>len(content)
-        entry.enqueued_ms = 0
+        fill_record(<RecordEntry*>self.append_entry(), kind, detail, queue, seq, offset, <uint32_t>len(content), at_ms)
         return 0
 
     cdef int append_run(
         self, uint8_t kind, uint8_t how, uint32_t queue, Entry* entry, uint64_t at_ms, uint32_t held_ms, uint32_t consumer
     ) except -1:
         """Append a DELIVER or SETTLE entry, or let the last one also stand for this message."""
-        cdef RunEntry* run
-        cdef uint16_t deliveries = <uint16_t>min(entry.deliveries, <uint32_t>0xFFFF)
-        cdef uint64_t count
-        if self.index.size:
-            run = <RunEntry*>(self.index.data + self.index.size - ENTRY_BYTES)
-            count = run.at_and_count & RUN_MAX
-            if (
-                run.kind == kind and run.how == how and run.deliveries == deliveries and run.queue == queue
-                and run.at_and_count >> 16 == at_ms and run.held_ms == held_ms and run.consumer == consumer
-                and run.seq + count == entry.seq and count < RUN_MAX
-            ):
-                run.at_and_count += 1
-                return 0
-        run = <RunEntry*>self.append_entry()
-        run.kind = kind
-        run.how = how
-        run.deliveries = deliveries
-        run.queue = queue
-        run.seq = entry.seq
-        run.at_and_count = at_ms << 16 | 1
-        run.held_ms = held_ms
-        run.consumer = consumer
+        cdef RunEntry run
+        fill_run(&run, kind, how, queue, entry.seq, at_ms, held_ms, consumer, saturated(entry.deliveries))
+        if not goes_on(self.index, &run):
+            memcpy(self.append_entry(), &run, ENTRY_BYTES)
         return 0
+
+    cdef int noted(
+        self, uint8_t kind, uint8_t how, uint32_t queue, uint64_t seq, uint64_t at_ms, uint32_t value, uint32_t consumer,
+        uint16_t deliveries=0
+    ) except -1:
+        return self.events.note(kind, how, queue, seq, at_ms, value, consumer, deliveries) if self.history else 0
 
     cdef int delivered(self, uint32_t queue, Entry* entry, uint64_t at_ms, uint32_t consumer) except -1:
         if entry.place.segment == 0:
-            return 0
+            return self.noted(DELIVER, 0, queue, entry.seq, at_ms, 0, consumer, saturated(entry.deliveries))
         return self.append_run(DELIVER, 0, queue, entry, at_ms, 0, consumer)
 
     cdef int returned(
-        self, uint32_t queue, Entry* entry, uint8_t how, uint64_t due_ms, uint32_t held_ms, uint32_t consumer
+        self, uint32_t queue, Entry* entry, uint8_t how, uint64_t at_ms, uint64_t due_ms, uint32_t held_ms, uint32_t consumer
     ) except -1:
         cdef ReturnEntry* back
         if entry.place.segment == 0:
-            return 0
+            return self.noted(RETURN, how, queue, entry.seq, at_ms, held_ms, consumer, saturated(entry.deliveries))
         back = <ReturnEntry*>self.append_entry()
         back.kind = RETURN
         back.how = how
-        back.deliveries = <uint16_t>min(entry.deliveries, <uint32_t>0xFFFF)
+        back.deliveries = saturated(entry.deliveries)
         back.queue = queue
         back.seq = entry.seq
         back.due_ms = due_ms
@@ -231,9 +207,19 @@ cdef class FileJournal(Journal):
         self.append_with_area(DEFINE, what, 0, 0, payload)
         return self.segment
 
+    def named(self, what: int, payload: bytes) -> int:
+        """See Journal."""
+        cdef uint8_t* room = self.events.room() if self.history else NULL
+        if room == NULL:
+            return 0
+        fill_record(
+            <RecordEntry*>room, DEFINE | EVENT, what, 0, 0, self.append_area(<const char*>payload, len(payload)),
+            <uint32_t>len(payload), 0,
+        )
+        return self.segment
+
     def deduplicated(self, queue: int, digest: bytes, seq: int, at_ms: int) -> int:
         cdef DedupEntry* entry
-        cdef TimedEntry* timed
         cdef bytes key = digest
         assert len(key) == DIGEST_BYTES, "a de-duplication key is a digest of 16 bytes"
         entry = <DedupEntry*>self.append_entry()
@@ -242,18 +228,15 @@ cdef class FileJournal(Journal):
         entry.queue = queue
         entry.seq = seq
         memcpy(entry.digest, <const char*>key, DIGEST_BYTES)
-        timed = <TimedEntry*>self.append_entry()
-        timed.kind = TIMED
-        timed.reserved = timed.deliveries = timed.reserved_too = 0
-        timed.expiry_ms = at_ms
-        timed.due_ms = timed.group = 0
+        fill_timed(<TimedEntry*>self.append_entry(), TIMED, at_ms, 0, 0)
         return self.segment
 
     # What the core appends.
 
     cdef int published(self, Content* content, Message message, list queues, Place* place) except -1:
         if not content.flags & PERSISTENT or not queues:
-            return Journal.published(self, content, message, queues, place)
+            Journal.published(self, content, message, queues, place)
+            return self.events.published(content, queues) if self.history else 0
         self.append_record(content, queues, 0, place)
         return self.count(place.segment, len(queues), len(queues))
 
@@ -267,15 +250,19 @@ cdef class FileJournal(Journal):
         self, uint32_t queue, Entry* entry, uint8_t how, uint64_t at_ms, uint32_t held_ms, uint32_t consumer
     ) except -1:
         if entry.place.segment == 0:
+            self.noted(SETTLE, how, queue, entry.seq, at_ms, held_ms, consumer, saturated(entry.deliveries))
             return self.uncache(entry.seq)
         self.append_run(SETTLE, how, queue, entry, at_ms, held_ms, consumer)
         return self.count(entry.place.segment, -1, 0)
 
-    def purged(self, queue: int, keep: list[int], places: dict[int, int], seqs: list[int]) -> None:
+    def purged(self, queue: int, keep: list[int], places: dict[int, int], seqs: list[int], at_ms: int) -> None:
         """Note that a queue was emptied but for `keep`."""
-        if seqs and any(places):
+        if seqs and not any(places):
+            for seq in seqs:
+                self.noted(SETTLE, PURGED, queue, seq, at_ms, 0, 0)
+        elif seqs:
             kept = b"".join([seq.to_bytes(8, "little") for seq in keep])
-            self.append_with_area(PURGE, 0, queue, max(seqs) + 1, kept)
+            self.append_with_area(PURGE, 0, queue, max(seqs) + 1, kept, at_ms)
             for segment, count in places.items():
                 if segment:
                     self.count(segment, -count, 0)
@@ -333,6 +320,18 @@ cdef class FileJournal(Journal):
         """Close the open batch, if something is in it."""
         return self.mark() if self.index.size else None
 
+    def seal_events(self) -> bool:
+        """Close the open batch if it has events, or only those: they are written without a caller that waits for it."""
+        if self.events.entries.size and not self.unwritten:
+            self.mark()
+            return True
+        return False
+
+    @property
+    def events_bytes(self) -> int:
+        """Entries for history that are in memory only."""
+        return self.events.entries.size
+
     def mark(self) -> CommitBatch:
         """Close the open batch even if it is empty: a later commit batch proves that the ones before it were durable."""
         cdef CommitBatch batch = CommitBatch.__new__(CommitBatch)
@@ -342,18 +341,20 @@ cdef class FileJournal(Journal):
         batch.segment = self.segment
         batch.offset = self.offset
         batch.body_len = <uint32_t>(self.body.size - BATCH_HEADER_BYTES)
-        batch.index_len = <uint32_t>self.index.size
-        if self.index.size:
+        batch.index_len = <uint32_t>(self.index.size + self.events.entries.size)
+        batch.event_bytes = <uint32_t>self.events.entries.size
+        if self.index.size or self.events.entries.size:
             self.body.append(self.index.data, self.index.size)
+            self.body.append(self.events.entries.data, self.events.entries.size)
             self.segment_filled = batch.segment
         batch.content = self.body
-        self.index.size = 0
+        self.index.size = self.events.entries.size = 0
         self.body = self.spare if self.spare is not None else Buffer()
         self.spare = None
         self.body.size = 0
         self.body.extend(BATCH_HEADER_BYTES)
         self.unwritten.append(batch)
-        self.sealed_bytes += batch.body_len + batch.index_len
+        self.sealed_bytes += batch.awaited_bytes
         self.pending += 1
         end = <uint64_t>batch.offset + batch.content.size + self.tag_bytes
         if end >= self.segment_bytes:
@@ -365,7 +366,8 @@ cdef class FileJournal(Journal):
 
     def begin_segment(self) -> bool:
         """See Journal. Only a commit batch makes the file of the next segment, which tells readers that this one is closed."""
-        self.seal()
+        if self.index.size or self.events.entries.size:
+            self.mark()
         if self.segment_filled == self.segment:
             self.segment += 1
             self.offset = SEGMENT_HEADER_BYTES
@@ -379,7 +381,7 @@ cdef class FileJournal(Journal):
         cdef Buffer free
         assert self.unwritten[0] is batch, "frames are written in their order"
         del self.unwritten[0]
-        self.sealed_bytes -= batch.body_len + batch.index_len
+        self.sealed_bytes -= batch.awaited_bytes
         self.durable = batch.seq
         if batch.content.capacity > BUFFER_BYTES_MAX:
             batch.content = None

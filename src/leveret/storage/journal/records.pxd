@@ -1,7 +1,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from leveret.core.ports cimport Place
+from leveret.core.ports cimport EVENT_LAST, STARTED, Place
 
 cdef extern from "crc32c.h" nogil:
     void crc32c_prepare()
@@ -19,6 +19,7 @@ cdef enum:
     MOVED_FORWARD = 0x100           # flag of a PUBLISH entry, above the message's own
     ALSO_QUEUES = 7
     RUN_MAX = 0xFFFF
+    EVENT = 0x80                    # flag of a kind: only history reads the entry; see also Event of core.ports
 
 cdef enum Kind:
     PUBLISH = 1
@@ -67,7 +68,7 @@ cdef packed struct AlsoEntry:
     uint16_t reserved
     uint32_t queues[7]
 
-cdef packed struct RunEntry:        # DELIVER, SETTLE
+cdef packed struct RunEntry:        # DELIVER, SETTLE, and all that are EVENT but TIMED and DEFINE
     uint8_t kind
     uint8_t how
     uint16_t deliveries
@@ -95,6 +96,13 @@ cdef packed struct DedupEntry:
     uint64_t seq
     uint8_t digest[16]
 
+cdef inline bint is_run_event(uint8_t kind) noexcept:
+    """Whether an entry for history is laid out as a run."""
+    cdef uint8_t plain = kind & ~EVENT
+    return kind & EVENT and (
+        plain == PUBLISH or plain == DELIVER or plain == SETTLE or plain == RETURN or STARTED <= plain <= EVENT_LAST
+    )
+
 cdef inline uint64_t rest_of(const BatchHeader* header) noexcept:
     """The length of a commit batch after its header."""
     return <uint64_t>header.body_len + header.index_len + (TAG_BYTES if header.flags & ENCRYPTED else 0)
@@ -118,6 +126,49 @@ cdef class Buffer:
     cdef int append(self, const void* data, size_t size) except -1
     cdef bytes copied(self)
 
+cdef inline uint16_t saturated(uint32_t deliveries) noexcept:
+    return <uint16_t>min(deliveries, <uint32_t>0xFFFF)
+
+cdef inline void fill_record(
+    RecordEntry* entry, uint8_t kind, uint8_t detail, uint32_t queue, uint64_t seq, uint32_t offset, uint32_t size,
+    uint64_t at_ms
+) noexcept:
+    """An entry whose content lies among the bodies."""
+    entry.kind, entry.detail, entry.flags, entry.queue = kind, detail, 0, queue
+    entry.seq, entry.offset, entry.size, entry.enqueued_ms = seq, offset, size, at_ms
+
+cdef inline void fill_timed(TimedEntry* timed, uint8_t kind, uint64_t expiry_ms, uint64_t due_ms, uint64_t group) noexcept:
+    timed.kind = kind
+    timed.reserved = timed.deliveries = timed.reserved_too = 0
+    timed.expiry_ms, timed.due_ms, timed.group = expiry_ms, due_ms, group
+
+cdef inline void fill_run(
+    RunEntry* run, uint8_t kind, uint8_t how, uint32_t queue, uint64_t seq, uint64_t at_ms, uint32_t value,
+    uint32_t consumer, uint16_t deliveries
+) noexcept:
+    """A run of one message."""
+    run.kind, run.how, run.deliveries, run.queue, run.seq = kind, how, deliveries, queue, seq
+    run.at_and_count = at_ms << 16 | 1
+    run.held_ms, run.consumer = value, consumer
+
+cdef inline bint goes_on(Buffer entries, const RunEntry* one) noexcept:
+    """Let the last entry also stand for this message, if it says the same of the one before it, or of none."""
+    cdef RunEntry* run
+    cdef uint64_t count
+    if entries.size == 0:
+        return False
+    run = <RunEntry*>(entries.data + entries.size - ENTRY_BYTES)
+    count = run.at_and_count & RUN_MAX
+    if (
+        run.kind == one.kind and run.how == one.how and run.deliveries == one.deliveries and run.queue == one.queue
+        and run.at_and_count >> 16 == one.at_and_count >> 16 and run.held_ms == one.held_ms
+        and run.consumer == one.consumer and count < RUN_MAX
+        and (run.seq + count == one.seq or run.seq == one.seq == 0)
+    ):
+        run.at_and_count += 1
+        return True
+    return False
+
 cdef class CommitBatch:
     cdef readonly uint64_t seq
     cdef readonly uint64_t when_ms
@@ -125,6 +176,7 @@ cdef class CommitBatch:
     cdef readonly uint32_t offset
     cdef readonly uint32_t body_len
     cdef readonly uint32_t index_len
+    cdef readonly uint32_t event_bytes      # of the index, what only history needs
     cdef Buffer content             # room for the header, then bodies, then entries
 
 cdef class WrittenTail:

@@ -7,6 +7,9 @@ class CommitBatch:
     offset: int
     body_len: int
     index_len: int
+    event_bytes: int
+    is_history: bool
+    awaited_bytes: int
     entries: int
     plain_bytes: int
     def finish(self, salt: int, flags: int, synced: int) -> None: ...

@@ -15,9 +15,21 @@
     DELIVER  | kind 1 | - 1 | deliveries 2 | queue 4 | seq 8 | count 2, at_ms 6 | - 4 | consumer 4 |
     SETTLE   | kind 1 | how 1 | deliveries 2 | queue 4 | seq 8 | count 2, at_ms 6 | held_ms 4 | consumer 4 |
     RETURN   | kind 1 | how 1 | deliveries 2 | queue 4 | seq 8 | due_ms 8 | held_ms 4 | consumer 4 |
-    PURGE    | kind 1 | - 3 | queue 4 | before seq 8 | offset 4 | size 4 | - 8 |         area: seqs kept, 8 each
+    PURGE    | kind 1 | - 3 | queue 4 | before seq 8 | offset 4 | size 4 | at_ms 8 |     area: seqs kept, 8 each
     DEFINE   | kind 1 | what 1 | - 2 | - 4 | - 8 | offset 4 | size 4 | - 8 |             area: the definition
     DEDUP    | kind 1 | - 3 | queue 4 | seq 8 | digest 16 |                              TIMED follows: its expiry is when
+
+    EVENT    | kind 1 | how 1 | deliveries 2 | queue 4 | seq 8 | count 2, at_ms 6 | value 4 | consumer 4 |
+
+An entry whose kind has the flag EVENT is for history only: what recovery does not need of messages that are in memory, of
+refusals and of streams. Recovery passes over it, but for its numbers, which are not given a second time. It stands
+behind all other entries of its commit batch, and a batch that has nothing else is not synced for its sake.
+
+    PUBLISH     a transient message entered a queue: how is its priority, value its bytes; TIMED | EVENT may follow
+    DELIVER, SETTLE, RETURN     the same as without the flag; value is held_ms
+    DEFINE      a queue that does not outlive the broker, so that history has its name; laid out as DEFINE
+    STARTED     the broker was opened: transient messages numbered below seq are gone
+    LOST        seq events were dropped, because the writer did not keep up
 
 Offsets count from the commit batch's first body. Bodies come before the entries so that the place of a record is known
 when it is appended. A PUBLISH with the flag MOVED_FORWARD is a live record copied out of a segment that is to go.
@@ -83,6 +95,16 @@ cdef class CommitBatch:
     def plain_bytes(self) -> int:
         """The length of bodies and entries."""
         return self.body_len + self.index_len
+
+    @property
+    def is_history(self) -> bool:
+        """Whether it has nothing that a recovery needs."""
+        return 0 < self.event_bytes == self.index_len
+
+    @property
+    def awaited_bytes(self) -> int:
+        """What a caller may wait for: all but events."""
+        return self.body_len + self.index_len - self.event_bytes
 
     @property
     def entries(self) -> int:

@@ -328,8 +328,8 @@ class SegmentWriter(CommitBatchWriter):
         """Whether the commit batch just written is to be synced now: by the mode, or because a caller needs it."""
         if self.synced < self.sync_through <= self.written:
             return True
-        if batch.plain_bytes == 0:
-            return False  # it says nothing that could be lost
+        if batch.awaited_bytes == 0:
+            return False  # it says nothing that must not be lost
         if self._options.sync == "interval":
             waited_ms = self._clock() - self._synced_ms
             return not 0 <= waited_ms < self._options.interval_ms
