@@ -41,7 +41,7 @@ def main() -> None:
 
 def started(events: str, stack: ExitStack) -> AbstractContextManager[Target]:
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"history-{events}-")))
-    return start_leveret(f"env LEVERET_HISTORY_EVENTS={events} {SERVE}", directory)
+    return start_leveret(f"env LEVERET_HISTORY_EVENTS={events} {SERVE} --http-port off --sqs-port off", directory)
 
 
 if __name__ == "__main__":
