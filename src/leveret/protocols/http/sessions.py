@@ -25,12 +25,12 @@ import os
 import secrets
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from hmac import compare_digest
 from itertools import product
 
 from leveret.clock import Clock
+from leveret.observability.logs import Log
 from leveret.protocols.http.request import Refusal, Request
 from leveret.security.identity import Identity
 from leveret.security.users import Users
@@ -55,6 +55,8 @@ ENDED_USERS_MAX = 10_000  # users of whom such sessions are known
 FILE_LINES_MAX = 10_000  # of those in the file; the newest
 TIME_CHARS_MAX = 15
 PORT_CHARS_MAX = 5
+
+LOG = Log("http")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +86,15 @@ class SessionFile:
         self._path = path
         self.key = secrets.token_bytes(KEY_BYTES)
         self.ended: list[tuple[str, str, int]] = []
-        with suppress(FileNotFoundError, ValueError), open(path) as file:
-            key, *lines = file.read().splitlines()
-            ended = [_ended_line(line) for line in lines]
-            if len(key) == 2 * KEY_BYTES:
-                self.key = bytes.fromhex(key)
-                self.ended = [row for row in ended if now_ms - row[2] < AGE_MS_MAX]
+        try:
+            with open(path) as file:
+                key, *lines = file.read().splitlines()
+            ended = [row for row in map(_ended_line, lines) if now_ms - row[2] < AGE_MS_MAX]
+            self.key, self.ended = _key_line(key), ended
+        except FileNotFoundError:
+            pass  # the first start
+        except ValueError:
+            LOG.warning("console sessions damaged", file=path)
         self._rewrite()
 
     def append(self, user: str, number: str, now_ms: int) -> None:
@@ -111,6 +116,13 @@ class SessionFile:
             file.flush()
             os.fsync(file.fileno())
         os.replace(fresh, self._path)
+
+
+def _key_line(line: str) -> bytes:
+    key = bytes.fromhex(line)
+    if len(key) != KEY_BYTES:
+        raise ValueError("the key is cut off")
+    return key
 
 
 def _line_of(row: tuple[str, str, int]) -> str:
