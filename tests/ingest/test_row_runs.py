@@ -11,15 +11,16 @@ import leveret
 from leveret.core.broker import Broker
 from leveret.core.message import Message
 from leveret.core.ports import Journal
+from leveret.core.tables import encode_table
 from leveret.ingest.publishing import PublishedRows, publish
 from leveret.ingest.row_groups import COLUMNS, ColumnBuffers, RowGroup, constant
-from leveret.ingest.rows import PLAIN, IngestRows, RowRun
+from leveret.ingest.rows import PACKED, IngestRows, RowRun
 from leveret.storage.journal.journal import FileJournal
 from tests.ingest.batches import bodies, numbers, row_group, texts
 
 NOW_MS = 1_700_000_000_000
-NUMBERS = sorted(name for name in PLAIN if COLUMNS[name].kind == "number")
-TEXTS = sorted(name for name in PLAIN if COLUMNS[name].kind == "text")
+NUMBERS = sorted(name for name in PACKED if COLUMNS[name].kind == "number")
+TEXTS = sorted(name for name in PACKED if COLUMNS[name].kind == "text")
 SHORT = st.text(max_size=60).map(str.encode)
 
 
@@ -84,6 +85,8 @@ def test_a_stretch_is_the_same_as_its_rows(data: st.DataObject) -> None:
         [constant("queue", "orders"), texts("message_group_id", [b"a", b"b"])],
         [constant("queue", "orders"), texts("message_id", [b"\xc3", b"\xa4"])],
         [constant("queue", "orders"), texts("message_id", [b"\xff", b"b"])],
+        [constant("queue", "orders"), texts("key", [b"\xff", b"b"])],
+        [constant("queue", "orders"), constant("headers", encode_table({"a": 1})), texts("key", [b"a", b"b"])],
     ],
 )
 def test_rows_that_need_a_look_are_no_stretch(more: list[ColumnBuffers]) -> None:

@@ -2,17 +2,20 @@
 
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import WriterCommitMessage
-from pyspark.sql.types import IntegerType, MapType, StringType, StructType
+from pyspark.sql.types import BooleanType, DateType, DoubleType, LongType, MapType, StringType, StructType
 
 import leveret
 from leveret.core.errors import InvalidArgument, PreconditionFailed, QueueNotFound, Unreachable
 from leveret.spark import row_groups, sink
+from leveret.spark.messages import HEADER_TYPES, TYPED_HEADERS
+from leveret.spark.server import Origin
 from leveret.spark.sink import BatchWriter, StagedPart, StreamWriter
 from leveret.spark.source import LeveretSource
 from tests.client.flaky import Flaky
@@ -30,6 +33,7 @@ def world(tmp_path: Path) -> Iterator[RestWorld]:
         broker.queue("orders")
         yield running
         close_clients()
+        Origin(running.url, running.token).server.close()
 
 
 def close_clients() -> None:
@@ -187,6 +191,104 @@ def test_all_columns_arrive(world: RestWorld) -> None:
     assert [each.body for each in world.broker.queue("rich").scheduled()] == ["skipped"]
 
 
+def written(world: RestWorld, schema: StructType, arrow: dict[str, pa.DataType], rows: list[dict[str, Any]]) -> None:
+    writer = LeveretSource({"url": world.url, "token": world.token, "queue": "clicks"}).writer(schema, False)
+    batch = pa.RecordBatch.from_pylist(rows, pa.schema([("value", pa.binary()), *arrow.items()]))
+    writer.commit([writer.write(iter([batch]))])
+
+
+def read(world: RestWorld, **options: str) -> list[dict[str, Any]]:
+    reader = LeveretSource({"url": world.url, "token": world.token, **options}).reader(None)  # type: ignore[arg-type]
+    read_batches: Iterator[Any] = (batch for each in reader.partitions() for batch in reader.read(each))
+    return [row for batch in read_batches for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize("more", [{}, {"headers": [("k", "v")]}])
+def test_rows_of_a_key_are_in_one_partition(world: RestWorld, more: dict[str, Any]) -> None:
+    """With headers beside it, each row is looked at for itself."""
+    stream = world.broker.stream("clicks", partitions=4)
+    keys = [None, "", *"abcdefgh" * 10]
+    headers = dict.fromkeys(more, pa.map_(pa.string(), pa.string()))
+    schema = StructType().add("value", "binary").add("key", "string")
+    for name in more:
+        schema.add(name, MapType(StringType(), StringType()))
+    rows = [{"value": b"%d" % number, "key": key, **more} for number, key in enumerate(keys)]
+    written(world, schema, {"key": pa.string(), **headers}, rows)
+    found = read(world, stream="clicks")
+    assert sorted((int(row["value"]), row["key"]) for row in found) == list(enumerate(keys))
+    places = {(row["key"], row["partition"]) for row in found if row["key"] is not None}
+    assert len(places) == 9
+    sent = {key: stream.send(b"", key=key).partition for key in "abcdefgh"}
+    assert sent.items() <= dict(places).items()
+
+
+def test_headers_keep_their_types(world: RestWorld) -> None:
+    world.broker.stream("clicks")
+    told = {
+        "text": {"string": "1"},
+        "yes": {"boolean": True},
+        "count": {"bigint": 1 << 40},
+        "share": {"double": 0.5},
+        "raw": {"binary": b"\x00\xff"},
+        "at": {"timestamp": datetime(2026, 1, 31, tzinfo=UTC)},
+        "more": {"json": '{"a": [1, null]}'},
+        "none": None,
+    }
+    schema = StructType().add("value", "binary").add("headers", MapType(StringType(), typed_headers()))
+    rows: list[dict[str, Any]] = [{"value": b"1", "headers": [*told.items()]}, {"value": b"2", "headers": None}]
+    written(world, schema, {"headers": TYPED_HEADERS}, rows)
+    (one,) = world.broker.stream("clicks").read(max_records=1)
+    assert one.headers == {
+        "text": "1",
+        "yes": True,
+        "count": 1 << 40,
+        "share": 0.5,
+        "raw": b"\x00\xff",
+        "at": datetime(2026, 1, 31, tzinfo=UTC),
+        "more": {"a": [1, None]},
+        "none": None,
+    }
+    first, second = read(world, stream="clicks", includeheaders="typed")
+    given = {
+        name: value and {kind: each for kind, each in value.items() if each is not None}
+        for name, value in first["headers"]
+    }
+    assert given == told
+    assert second["headers"] is None
+    assert [dict(row["headers"] or ())["count"] for row in read(world, stream="clicks")[:1]] == ["1099511627776"]
+    assert "headers" not in read(world, stream="clicks", includeheaders="false")[0]
+
+
+def typed_headers() -> StructType:
+    fields = StructType()
+    for name, kind in HEADER_TYPES.items():
+        fields.add(name, kind.spark.replace("bigint", "long"))
+    return fields
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "kind", "value"),
+    [(LongType(), pa.int64(), 7), (BooleanType(), pa.bool_(), True), (DoubleType(), pa.float64(), 0.5)],
+)
+def test_headers_of_one_type_keep_it(world: RestWorld, spark_type: Any, kind: pa.DataType, value: object) -> None:
+    world.broker.stream("clicks")
+    schema = StructType().add("value", "binary").add("headers", MapType(StringType(), spark_type))
+    rows = [{"value": b"1", "headers": [("a", value)]}]
+    written(world, schema, {"headers": pa.map_(pa.string(), kind)}, rows)
+    (one,) = world.broker.stream("clicks").read(max_records=1)
+    assert (one.headers, type((one.headers or {})["a"])) == ({"a": value}, type(value))
+
+
+def test_a_header_of_two_types_is_refused(world: RestWorld) -> None:
+    world.broker.stream("clicks")
+    schema = StructType().add("value", "binary").add("headers", MapType(StringType(), typed_headers()))
+    rows = [{"value": b"1", "headers": [("a", {"bigint": 1, "string": "1"})]}]
+    with pytest.raises(InvalidArgument, match="string and bigint"):
+        written(world, schema, {"headers": TYPED_HEADERS}, rows)
+    with pytest.raises(InvalidArgument, match="true, false or typed"):
+        read(world, stream="clicks", includeheaders="no")
+
+
 def test_batches_are_joined_and_split_without_a_loss(world: RestWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_groups, "PIECE_BYTES", 300)
     values = [os.urandom(number % 97) if number % 5 else None for number in range(500)]
@@ -234,7 +336,8 @@ def test_a_commit_tells_what_is_wrong(world: RestWorld) -> None:
         ({}, {"body": "binary"}, "has no meaning"),
         ({}, {"message_id": "string"}, "no column 'value'"),
         ({}, {"value": "integer"}, "cast it"),
-        ({}, {"value": "binary", "headers": MapType(StringType(), IntegerType())}, "cast it"),
+        ({}, {"value": "binary", "headers": MapType(StringType(), DateType())}, "cast it"),
+        ({}, {"value": "binary", "headers": MapType(StringType(), StructType().add("x", "integer"))}, "cast it"),
         ({}, {"value": "binary", "queue": "string"}, "an option and a column"),
     ],
 )

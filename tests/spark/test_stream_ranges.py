@@ -33,6 +33,9 @@ class Kept:
     def piece(self, span: OffsetSpan) -> BlockGroup:
         raise NotImplementedError
 
+    def note(self, group: str, offsets: dict[int, int]) -> None:
+        raise NotImplementedError
+
 
 @pytest.fixture
 def clicks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import pika
 import pytest
 
 import leveret
+from leveret.spark.progress import lag
 from tests.server_process import ServerProcess
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ def test_a_stream_is_written_exactly_once_over_restarts_and_a_killed_worker(
     assert told
     for each in told:
         assert sum(json.loads(each.latestOffset).values()) >= sum(json.loads(each.endOffset).values())
+    assert lag(told[-1]) == 0
     running.stop()
     query.finish()
     assert query.values() == list(range(400))

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.streaming.listener import SourceProgress
 
 import leveret
 from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound, NotSupported, WrongKey
 from leveret.spark import streams
 from leveret.spark.live import ServedStream
+from leveret.spark.progress import lag
 from leveret.spark.server import Origin
 from leveret.spark.source import LeveretSource
 from leveret.spark.stream_files import StoredStream, StoredStreams
@@ -166,6 +168,43 @@ def test_batches_follow_each_other_within_their_limit(options: dict[str, str]) -
         start = end
     assert (sizes, sorted(seen)) == ([15, 15, 10], list(range(40)))
     assert offsets(reader.latestOffset({"0": 0, "1": 0}, ReadAllAvailable())) == {"0": 30, "1": 10}
+
+
+def test_a_consumer_group_shows_how_far_a_query_is(world: RestWorld) -> None:
+    at = {"url": world.url, "token": world.token, "stream": "clicks"}
+    reader = query(at, startingoffsets="earliest", maxrecordspertrigger="20", group="copy")
+    stream = world.broker.stream("clicks")
+    start = reader.initialOffset()
+    seen = []
+    for _ in range(3):
+        end = reader.latestOffset(start, ReadMaxRows(20))
+        seen.append(sum(stream.group("copy").lag().values()))
+        start = end
+    assert seen == [40, 20, 0]
+    stream.send_many([b"40"] * 5)
+    restarted = query(at, startingoffsets="latest", group="copy")
+    assert sum(stream.group("copy").lag().values()) == 5
+    restarted.latestOffset(restarted.initialOffset(), ReadAllAvailable())
+    assert sum(stream.group("copy").lag().values()) == 0
+
+
+def test_a_group_needs_a_server(world: RestWorld, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="give its url"):
+        query({"path": str(tmp_path), "stream": "clicks", "group": "copy"})
+
+
+@pytest.mark.parametrize(
+    ("end", "latest", "expected"),
+    [
+        ('{"0": 40, "1": 5, "id": 9}', '{"0": 50, "1": 5, "id": 9}', 10),
+        ('{"a": {"0": 1, "id": 3}}', '{"a": {"0": 4, "id": 3}, "b": {"0": 2, "id": 4}}', 5),
+        ('{"reservation": 3}', '{"reservation": 3, "waiting": 7}', 7),
+        (None, '{"0": 50}', None),
+        ('{"0": 50}', None, None),
+    ],
+)
+def test_progress_tells_the_lag(end: str, latest: str, expected: int | None) -> None:
+    assert lag(SourceProgress("leveret", "", end, latest, 0, 0.0, 0.0, {})) == expected
 
 
 def test_a_query_begins_at_the_end_unless_told_otherwise(world: RestWorld, options: dict[str, str]) -> None:

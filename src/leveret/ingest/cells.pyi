@@ -23,6 +23,7 @@ class Kind(IntEnum):
     OCTET = 1
     LONG = 2
     DIGITS = 3
+    KEY = 4
 
 class PackedField:
     def __init__(self, place: int, kind: Kind, common: bytes, column: Texts | Numbers | None) -> None: ...

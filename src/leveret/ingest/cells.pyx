@@ -16,6 +16,8 @@ from leveret.core.publish cimport Publisher
 from leveret.core.queue cimport Queue
 from leveret.core.streams cimport Author
 
+from leveret.storage.stream.recorder import KEY as KEY_HEADER
+
 cdef enum:
     OFFSET_BYTES = 4
     NUMBER_BYTES = 8
@@ -26,6 +28,7 @@ cdef enum:
     PROPERTY_BYTES_MAX = 256
 
 cdef int64_t NOTHING = -<int64_t>0x7FFFFFFFFFFFFFFF - 1
+cdef bytes KEY_FIELD = bytes([len(KEY_HEADER)]) + KEY_HEADER.encode() + b"S"
 
 
 cdef class Texts:
@@ -144,6 +147,7 @@ cpdef enum Kind:
     OCTET = 1
     LONG = 2
     DIGITS = 3              # a number that is told as a short string
+    KEY = 4                 # a table with one header, the partition key
 
 
 cdef class PackedField:
@@ -160,7 +164,7 @@ cdef class PackedField:
         self.flag = <uint16_t>(1 << (15 - place))
         self.kind = kind
         self.common = common
-        if kind == SHORT_STRING:
+        if kind == SHORT_STRING or kind == KEY:
             self.texts = column
         else:
             self.numbers = column
@@ -172,6 +176,8 @@ cdef class PackedField:
         cdef int64_t number
         if self.texts is not None:
             text = self.texts.find(row, &size)
+            if text != NULL and self.kind == KEY:
+                return write_key(at, text, size)
             if text != NULL:
                 at[0] = <uint8_t>size
                 memcpy(at + 1, text, size)
@@ -209,6 +215,7 @@ cdef class Packed:
         self.priorities, self.delays, self.ttls = priorities, delays, ttls
         for field in fields:
             size += max(PROPERTY_BYTES_MAX, len(field.common))
+            size += 0 if field.texts is None else field.texts.longest
         self.room = bytearray(size)
         self.room[1] = BASIC
 
@@ -286,6 +293,16 @@ cdef int64_t stated(Numbers column, Py_ssize_t row, int64_t common) noexcept:
     if column is not None and column.find(row, &number):
         return number
     return common
+
+
+cdef uint8_t* write_key(uint8_t* at, const uint8_t* key, uint32_t size) noexcept:
+    """Write a table of AMQP with a partition key alone, and give where it ends."""
+    cdef Py_ssize_t named = PyBytes_GET_SIZE(KEY_FIELD)
+    at = big_endian(at, named + 4 + size, 4)
+    memcpy(at, PyBytes_AS_STRING(KEY_FIELD), named)
+    at = big_endian(at + named, size, 4)
+    memcpy(at, key, size)
+    return at + size
 
 
 cdef uint8_t* write_number(uint8_t* at, uint64_t number, Kind kind) noexcept:

@@ -30,7 +30,7 @@ OFFSET_BYTES = 4
 ABSENT = -(1 << 63)
 ROWS_MAX = 1_000_000  # some cost an object each while they are published
 SHORT_BYTES_MAX = 255  # what AMQP can say in a short string
-NAME_BYTES_MAX = 4_096  # of groups and de-duplication ids, which are limited in characters
+NAME_BYTES_MAX = 4_096  # of partition keys; of groups and de-duplication ids, which are limited in characters
 BODY_BYTES_MAX = (1 << 32) - 1  # the server has a limit of its own
 SECONDS_MAX = 1 << 40
 
@@ -64,6 +64,7 @@ COLUMNS: dict[str, RowGroupColumn] = {
     "type": RowGroupColumn(16, "text", SHORT_BYTES_MAX),
     "app_id": RowGroupColumn(17, "text", SHORT_BYTES_MAX),
     "timestamp": RowGroupColumn(18, "number", SECONDS_MAX),
+    "key": RowGroupColumn(19, "text", NAME_BYTES_MAX),
 }
 _NAMES = {column.number: name for name, column in COLUMNS.items()}
 

@@ -16,19 +16,22 @@ from leveret.core.tables import MalformedTable, decode_table
 from leveret.ingest.cells import Kind, Numbers, Packed, PackedField, Texts
 from leveret.ingest.row_groups import Cell, RowGroup
 from leveret.runtime.outgoing import Outgoing, PreparedMessage, check_size, prepare
+from leveret.storage.stream.recorder import KEY
 
 PROPERTIES = ("message_id", "content_type", "content_encoding", "correlation_id", "reply_to", "type", "app_id")
 NAMED = (*PROPERTIES, "timestamp", "priority", "expiration", "headers", "delivery_mode")
 """Properties that a row may set, by their column or by another one."""
 PLAIN = {*PROPERTIES, "timestamp", "priority", "delay_ms", "ttl_ms"}
 """Columns that say nothing about routes, groups and duplicates."""
+PACKED = {*PLAIN, "key"}
+"""Those that a queue takes as they are: of headers, an exchange might route by them."""
 DESTINATION = ("queue", "exchange", "routing_key")
 MS_PER_S = 1000
 HEADER_BYTES = len(encode_header(Properties(), 0))  # of a content header without properties
 FIELDS: dict[str, tuple[Kind, str | None]] = {
     "content_type": (Kind.SHORT_STRING, "content_type"),
     "content_encoding": (Kind.SHORT_STRING, "content_encoding"),
-    "headers": (Kind.SHORT_STRING, None),
+    "headers": (Kind.KEY, "key"),
     "delivery_mode": (Kind.OCTET, None),
     "priority": (Kind.OCTET, "priority"),
     "correlation_id": (Kind.SHORT_STRING, "correlation_id"),
@@ -123,7 +126,8 @@ class IngestRows:
         if self._destination is None or not isinstance(bodies, Texts) or bodies.longest > self._body_bytes_max:
             return None
         texts = (column for column in self._said.values() if isinstance(column, Texts))
-        if not self._said.keys() <= PLAIN or not all(column.is_utf8() for column in texts):
+        keyed = "key" in self._said and self._base.properties.headers is not None
+        if keyed or not self._said.keys() <= PACKED or not all(column.is_utf8() for column in texts):
             return None
         return RowRun(self, self._packed(bodies), self._destination, self._base, first, self._row_group.rows)
 
@@ -216,7 +220,7 @@ class IngestRows:
             _seconds(cells.get("ttl_ms")),
             _text("message_group_id", cells.get("message_group_id")),
             _text("dedup_id", cells.get("dedup_id")),
-            _table(cells.get("headers")),
+            _headers(cells),
             properties,
         )
         return prepare(message, self._body_bytes_max)
@@ -262,6 +266,12 @@ def _text(name: str, cell: Cell) -> str | None:
 def _seconds(cell: Cell) -> float | None:
     assert not isinstance(cell, bytes), "it is a column of numbers"
     return None if cell is None else cell / MS_PER_S
+
+
+def _headers(cells: Mapping[str, Cell]) -> dict[str, Any] | None:
+    """The headers of a row, among which its key is."""
+    headers, key = _table(cells.get("headers")), _text("key", cells.get("key"))
+    return headers if key is None else {**(headers or {}), KEY: key}
 
 
 def _table(cell: Cell) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ from pyspark.sql.types import StructType
 from leveret.core.errors import InvalidArgument
 from leveret.ingest.row_groups import COLUMNS
 from leveret.spark.columns import chosen
+from leveret.spark.messages import with_headers
 from leveret.spark.options import NAMES, check_names
 from leveret.spark.records import QUEUE, STREAM
 from leveret.spark.sink import BatchWriter, StagedPart
@@ -18,7 +19,10 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
     """What publishes a DataFrame; one that has all columns of the table of its queue or stream is an `INSERT INTO`."""
     tables = {"stream": STREAM, "queue": QUEUE}
     kind = next((kind for kind in tables if kind in options), None)
-    if kind is None or schema.names != list(chosen(tables[kind], options.get("columns"))):
+    if kind is None:
+        return BatchWriter(batch_target(options, schema, overwrite))
+    table = chosen(with_headers(tables[kind], options.get("includeheaders", "true")), options.get("columns"))
+    if schema.names != list(table):
         return BatchWriter(batch_target(options, schema, overwrite))
     kept = [field for field in schema.fields if field.name in COLUMNS and field.name not in ("queue", "exchange")]
     check_names(options, kind, "sink")

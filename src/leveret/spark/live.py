@@ -1,10 +1,12 @@
 """What is read of a broker at work: a stream or a queue, as the options say."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
 
+from leveret.core.errors import StaleGeneration
 from leveret.spark import queues
 from leveret.spark.options import Options
 from leveret.spark.queues import BrowseReader, QueueSource, ReservationReader
@@ -16,6 +18,8 @@ from leveret.spark.stream_query import OffsetReader, StreamAdmission
 from leveret.spark.streams import BlockGroup, Ends, RangeReader, StreamSource, Survey
 
 PIECE_BYTES = 8 << 20
+MEMBER = "spark"
+"""The name of a query in a consumer group."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,14 @@ class ServedStream:
             f"what {self._server.address!r}{path} sent of partition {span.partition.number} from offset {span.first} on"
         )
         return BlockGroup(self._server.ask("GET", path, **query).body, source)
+
+    def note(self, group: str, offsets: dict[int, int]) -> None:
+        path = path_of("streams", self.stream, "groups", group)
+        joined = self._server.ask("POST", f"{path}/join", {"member": MEMBER}).json()
+        own = {str(number): offsets[number] for number in joined["partitions"] if number in offsets}
+        told = {"member": MEMBER, "generation": joined["generation"], "offsets": own}
+        with suppress(StaleGeneration):  # another member came or went since: the next batch tells it
+            self._server.ask("POST", f"{path}/commit", told)
 
 
 @dataclass(frozen=True)

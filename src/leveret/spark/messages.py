@@ -7,6 +7,7 @@ decoded only if a column asks for them, and once for each different header of a 
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 
 from leveret.core.deadletter import DEATHS as DEATH_HEADER
 from leveret.core.deadletter import deaths_of
+from leveret.core.errors import InvalidArgument
 from leveret.core.properties import Properties, decode_header
 from leveret.core.tables import MalformedTable
 from leveret.spark.columns import (
@@ -121,11 +123,45 @@ def _time(value: object) -> datetime | None:
     return value if isinstance(value, datetime) else None
 
 
-def _headers(properties: Properties) -> dict[str, str | None] | None:
-    """All headers as texts."""
+class HeaderType(NamedTuple):
+    """A field of typed headers: its types, the values of AMQP that are in it, and how they are read."""
+
+    spark: str
+    arrow: pa.DataType
+    kinds: tuple[type, ...]
+    read: Callable[[Any], object]
+
+
+HEADER_TYPES: dict[str, HeaderType] = {
+    "string": HeaderType("string", pa.string(), (str,), readable),
+    "boolean": HeaderType("boolean", pa.bool_(), (bool,), bool),
+    "bigint": HeaderType("bigint", pa.int64(), (int,), int),
+    "double": HeaderType("double", pa.float64(), (float, Decimal), float),
+    "binary": HeaderType("binary", pa.binary(), (bytes,), bytes),
+    "timestamp": HeaderType("timestamp", TIMESTAMP, (datetime,), lambda value: value),
+    "json": HeaderType("string", pa.string(), (dict, list), _text),
+}
+TYPED_HEADERS = pa.map_(pa.string(), pa.struct([(name, kind.arrow) for name, kind in HEADER_TYPES.items()]))
+TYPED_HEADERS_SPARK = f"map<string,struct<{','.join(f'{name}:{kind.spark}' for name, kind in HEADER_TYPES.items())}>>"
+
+
+def _headers(
+    properties: Properties, told: Callable[[object], object] = lambda value: None if value is None else _text(value)
+) -> dict[str, Any] | None:
+    """All headers, as texts unless told otherwise."""
     if properties.headers is None:
         return None
-    return {readable(name): None if value is None else _text(value) for name, value in properties.headers.items()}
+    return {readable(name): told(value) for name, value in properties.headers.items()}
+
+
+def _typed(value: object) -> dict[str, object] | None:
+    """A header's value in the field of its type."""
+    if isinstance(value, int) and value > INT64_MAX:
+        return {"json": str(value)}
+    for name, kind in HEADER_TYPES.items():
+        if isinstance(value, kind.kinds):
+            return {name: kind.read(value)}
+    return None
 
 
 class DeathFact(NamedTuple):
@@ -207,3 +243,15 @@ MESSAGES: Table = {
     "message_group_id": header("x-group-id"),
     "dedup_id": header("x-deduplication-id"),
 }
+
+
+def with_headers(table: Table, included: str) -> Table:
+    """A table of which the option `includeHeaders` says whether it has headers, and whether they have types."""
+    if included == "true":
+        return table
+    if included == "typed":
+        make = _of_properties(lambda properties: _headers(properties, _typed), TYPED_HEADERS)
+        return {**table, "headers": TableColumn(TYPED_HEADERS_SPARK, TYPED_HEADERS, make)}
+    if included != "false":
+        raise InvalidArgument(f"includeHeaders={included!r}: give true, false or typed")
+    return {name: column for name, column in table.items() if name != "headers"}

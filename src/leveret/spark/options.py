@@ -12,7 +12,7 @@ from leveret.core.errors import InvalidArgument
 Options = Mapping[str, str]
 WHOLE_MAX = (1 << 63) - 1
 _SERVER = ("url", "token", "caFile", "certFile", "keyFile", "vhost")
-_LIVE = (*_SERVER, "retryTimeout", "requestTimeout", "columns")
+_LIVE = (*_SERVER, "retryTimeout", "requestTimeout", "columns", "includeHeaders")
 _BATCHES = (
     "maxRecordsPerTrigger", "maxBytesPerTrigger", "minRecordsPerTrigger", "maxTriggerDelay", "minPartitions",
     "maxRecordsPerPartition", "failOnDataLoss",
@@ -22,7 +22,7 @@ _HISTORY = ("path", "archive", "table", "columns", "queue", "since", "until", "p
 NAMES: dict[str, tuple[str, ...]] = {
     "history": _HISTORY,
     "stream": (
-        *_LIVE, *_BATCHES, *_KEYS, "path", "stream", "streams", "streamPattern", "assign", "startingOffsets",
+        *_LIVE, *_BATCHES, *_KEYS, "path", "group", "stream", "streams", "streamPattern", "assign", "startingOffsets",
         "endingOffsets", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp",
     ),
     "queue": (*_LIVE, *_BATCHES, "queue", "group", "lease", "groupsTogether", "since", "until", "routingKey"),

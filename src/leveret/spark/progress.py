@@ -1,11 +1,16 @@
-"""One line on a terminal that says what a job is doing and how far Spark is; nothing when there is no terminal."""
+"""One line on a terminal that says what a job is doing and how far Spark is; nothing when there is no terminal.
 
+Of a streaming query, how much it has yet to read.
+"""
+
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Any, TextIO
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import SourceProgress
 
 INTERVAL_S = 0.5
 BAR_CHARS = 24
@@ -73,3 +78,20 @@ def bar(done: int, whole: int) -> str:
     """A share as a bar."""
     full = BAR_CHARS * done // max(1, whole)
     return f"[{'=' * full}{' ' * (BAR_CHARS - full)}]"
+
+
+def lag(source: SourceProgress) -> int | None:
+    """How many records of streams, or messages of a queue, one of `progress.sources` has yet to read, if it tells."""
+    end, latest = (json.loads(text or "{}") for text in (source.endOffset, source.latestOffset))
+    if not end or not latest:
+        return None
+    if "waiting" in latest:
+        return int(latest["waiting"])
+    done = _offsets(end)
+    return sum(max(0, offset - done.get(place, 0)) for place, offset in _offsets(latest).items())
+
+
+def _offsets(told: dict[str, Any]) -> dict[tuple[str, str], int]:
+    """Offsets of one stream or several by stream and partition (see stream_query.py)."""
+    named = told if all(isinstance(value, dict) for value in told.values()) else {"": told}
+    return {(stream, name): offset for stream, at in named.items() for name, offset in at.items() if name != "id"}

@@ -19,6 +19,7 @@ from leveret.core.errors import LeveretError, NotFound, PreconditionFailed
 from leveret.core.page import PageColumns, read_page
 from leveret.core.reservations import LEASE_MS_MIN, MESSAGES_MAX, SHARES_MAX
 from leveret.spark.columns import Table, chosen
+from leveret.spark.messages import with_headers
 from leveret.spark.options import Options, check_names, flag, moment_ms, required, seconds, whole
 from leveret.spark.records import QUEUE, VHOST, queue_batch
 from leveret.spark.segments import QueueName
@@ -41,19 +42,21 @@ class QueueSource:
     origin: Origin
     queue: str
     columns: str | None
+    headers: str
 
     @classmethod
     def of(cls, options: Options) -> "QueueSource":
         """What options say."""
         check_names(options, "queue")
-        source = cls(Origin.of(options), required(options, "queue"), options.get("columns"))
-        chosen(QUEUE, source.columns)
+        headers = options.get("includeheaders", "true")
+        source = cls(Origin.of(options), required(options, "queue"), options.get("columns"), headers)
+        chosen(source.table, None)  # what is wrong with columns is told here
         return source
 
     @property
     def table(self) -> Table:
         """The columns that are read."""
-        return chosen(QUEUE, self.columns)
+        return chosen(with_headers(QUEUE, self.headers), self.columns)
 
     @property
     def server(self) -> SparkServer:

@@ -1,10 +1,13 @@
 """Batches of Arrow as pieces of a sink: columns are copied as they lie in memory, rows are not looked at."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from leveret.core.errors import InvalidArgument
 from leveret.core.tables import encode_table
 from leveret.ingest.row_groups import (
     ABSENT,
@@ -68,11 +71,26 @@ def _column(name: str, array: pa.Array) -> Iterator[ColumnBuffers]:
     if array.null_count == len(array) and name != "value":
         return
     if name == "headers":
-        array = pa.array([None if row is None else encode_table(dict(row)) for row in array.to_pylist()], pa.binary())
+        rows = array.to_pylist()
+        array = pa.array([None if row is None else _headers(row) for row in rows], pa.binary())
     if COLUMNS[name].kind == "number":
         yield _numbers(name, array)
     else:
         yield _texts(name, array)
+
+
+def _headers(row: list[tuple[str, Any]]) -> bytes:
+    """A table of AMQP: of typed headers, which are structs, each in the type of the one field that is not null."""
+    return encode_table({name: _typed(name, value) if isinstance(value, dict) else value for name, value in row})
+
+
+def _typed(name: str, fields: dict[str, Any]) -> Any:
+    given = {kind: value for kind, value in fields.items() if value is not None}
+    if len(given) > 1:
+        raise InvalidArgument(f"header {name!r} is {' and '.join(given)}: give one of them, and null for the others")
+    for kind, value in given.items():
+        return json.loads(value) if kind == "json" else value
+    return None
 
 
 def _numbers(name: str, array: pa.Array) -> ColumnBuffers:

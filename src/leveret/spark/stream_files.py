@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound
+from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound, NotSupported
 from leveret.spark.directories import directory
 from leveret.spark.options import Options, required
 from leveret.spark.records import VHOST
@@ -53,6 +53,9 @@ class StoredStream:
         except DamagedJournal as error:
             raise DamagedJournal(os.path.join(directory, str(error))) from error
         return BlockGroup(data, f"{directory} from offset {span.first} on")
+
+    def note(self, group: str, offsets: dict[int, int]) -> None:
+        raise NotSupported(f"{self.directory} is read without a server, which would note how far group '{group}' is")
 
     def _logs(self) -> dict[int, LogFiles]:
         """Every partition as it is now."""

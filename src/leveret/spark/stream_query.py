@@ -37,19 +37,23 @@ class StreamAdmission:
     bytes_max: int | None
     records_min: int
     delay_s: float
+    group: str | None = None
 
     @classmethod
     def of(cls, options: Options) -> "StreamAdmission":
         """What options say."""
-        for name in ("maxRecordsPerTrigger", "maxBytesPerTrigger", "minRecordsPerTrigger"):
+        for name in ("maxRecordsPerTrigger", "maxBytesPerTrigger", "minRecordsPerTrigger", "group"):
             if name.lower() in options:
                 need_spark(OFFSETS_GIVEN, f"the option {name}")
+        if "group" in options and "url" not in options:
+            raise InvalidArgument("the server shows how far a group is: give its url, or leave the option group out")
         return cls(
             {name: text for name, text in options.items() if name.startswith("startingoffsets")},
             whole(options, "maxRecordsPerTrigger"),
             whole(options, "maxBytesPerTrigger"),
             whole(options, "minRecordsPerTrigger") or 0,
             seconds(options, "maxTriggerDelay", 15 * 60),
+            options.get("group"),
         )
 
 
@@ -64,6 +68,7 @@ class OffsetReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.admission = admission
         self._target: Position | None = None
         self._waited_since_s: float | None = None
+        self._noted: dict[PartitionKey, int] = {}
 
     def initialOffset(self) -> Offset:
         """Where a new query begins."""
@@ -87,6 +92,7 @@ class OffsetReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         surveys = self.source.surveys()
         end = Position.end_of(surveys) if self._target is None else self._target
         begin = self._begin(self._position(start), end, surveys)
+        self._note({key: offset for key, offset in begin.items() if key.stream in surveys})
         waiting = {key: max(0, last - begin[key]) for key, last in end.at.items()}
         if self._should_wait(sum(waiting.values())):
             return start
@@ -100,6 +106,14 @@ class OffsetReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self.admission.bytes_max,
             )
         return self._named(end._replace(at={key: begin[key] + rows for key, rows in waiting.items()}))
+
+    def _note(self, done: dict[PartitionKey, int]) -> None:
+        """Tell the consumer group of the query how far it is: what comes before these offsets is in the sink."""
+        if self.admission.group is not None and done != self._noted:
+            for name, keys in groupby(sorted(done), key=lambda key: key.stream):
+                offsets = {key.number: done[key] for key in keys}
+                self.source.broker.stream(name).note(self.admission.group, offsets)
+            self._noted = done
 
     def _within(self, spans: list[OffsetSpan], bytes_max: int) -> dict[PartitionKey, int]:
         """How many records of each span its share of so many bytes has."""

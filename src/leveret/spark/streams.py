@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from leveret.core.errors import DamagedJournal, InvalidArgument, NotFound
 from leveret.spark.columns import Table, chosen
+from leveret.spark.messages import with_headers
 from leveret.spark.options import (
     WHOLE_MAX,
     Options,
@@ -72,6 +73,9 @@ class StreamLocation(Protocol):
 
     def piece(self, span: OffsetSpan) -> BlockGroup:
         """The blocks with the first records of a span."""
+
+    def note(self, group: str, offsets: dict[int, int]) -> None:
+        """Tell a consumer group how far a query has read."""
 
 
 class Broker(Protocol):
@@ -152,6 +156,7 @@ class StreamSource:
     broker: Broker
     choice: Choice
     columns: str | None
+    headers: str
     fail_on_data_loss: bool
     tasks_min: int | None
     task_rows_max: int | None
@@ -164,17 +169,18 @@ class StreamSource:
             broker,
             Choice.of(options),
             options.get("columns"),
+            options.get("includeheaders", "true"),
             flag(options, "failOnDataLoss", True),
             whole(options, "minPartitions"),
             whole(options, "maxRecordsPerPartition"),
         )
-        chosen(STREAM, source.columns)
+        chosen(source.table, None)  # what is wrong with columns is told here
         return source
 
     @property
     def table(self) -> Table:
         """The columns that are read."""
-        return chosen(STREAM, self.columns)
+        return chosen(with_headers(STREAM, self.headers), self.columns)
 
     def surveys(self) -> Surveys:
         """What there is of each stream, in the order of their names; of a pattern, those that are there now."""

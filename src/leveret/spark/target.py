@@ -26,8 +26,11 @@ from urllib.parse import unquote, urlsplit
 
 from pyspark.sql.types import (
     BinaryType,
+    BooleanType,
     ByteType,
     DataType,
+    DoubleType,
+    FloatType,
     IntegerType,
     LongType,
     MapType,
@@ -40,6 +43,7 @@ from pyspark.sql.types import (
 from leveret.client.servers import servers_of
 from leveret.core.errors import InvalidArgument
 from leveret.ingest.row_groups import COLUMNS
+from leveret.spark.messages import HEADER_TYPES
 from leveret.spark.options import check_names
 
 OF_ALL_ROWS = (
@@ -65,6 +69,7 @@ KINDS: dict[str, tuple[type[DataType], ...]] = {
     "number": WHOLE,
     "bytes": (BinaryType, StringType),
 }
+HEADER_VALUES = (StringType, BooleanType, *WHOLE, FloatType, DoubleType, BinaryType, TimestampType)
 
 
 @dataclass(frozen=True)
@@ -177,14 +182,16 @@ def _check(schema: StructType, constants: Mapping[str, str | int]) -> None:
 def _fits(name: str, kind: DataType) -> bool:
     """Whether Spark's type is one that a column may have."""
     if name == "headers":
-        return (
-            isinstance(kind, MapType)
-            and isinstance(kind.keyType, StringType)
-            and isinstance(kind.valueType, StringType)
-        )
+        if not isinstance(kind, MapType) or not isinstance(kind.keyType, StringType):
+            return False
+        told = kind.valueType
+        if not isinstance(told, StructType):
+            return isinstance(told, HEADER_VALUES)
+        typed = {name: each.spark for name, each in HEADER_TYPES.items()}
+        return all(typed.get(field.name) == field.dataType.simpleString() for field in told.fields)
     if name == "timestamp" and isinstance(kind, TimestampType):
         return True
-    return isinstance(kind, KINDS[COLUMNS[name].kind])
+    return isinstance(kind, KINDS["bytes" if name == "key" else COLUMNS[name].kind])
 
 
 def _number(name: str, text: str | None, default: float) -> float:
