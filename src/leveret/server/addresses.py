@@ -116,4 +116,4 @@ def hosts_of(options: ServerOptions) -> Hosts:
     names = [announced_host(host) for host in listening] + host_names(options.http_hosts)
     if options.announce is not None:
         names.append(options.announce)
-    return Hosts(names, undotted=not all(is_loopback(host) for host in listening))
+    return Hosts(names, options.http_origins, undotted=not all(is_loopback(host) for host in listening))

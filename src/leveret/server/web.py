@@ -20,15 +20,15 @@ from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.auth import Auth
 from leveret.protocols.http.idempotency import Idempotency
 from leveret.protocols.http.limits import Budget, HttpLimits, Throttle
-from leveret.protocols.http.origins import cross_origin, own_pages_only, parse_origins, refuse_pages
+from leveret.protocols.http.origins import cross_origin
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Answer, Answered
 from leveret.protocols.http.router import Router
-from leveret.protocols.http.server import Handler, Health, HttpServer, is_health_check
+from leveret.protocols.http.server import HEALTH_PREFIX, Handler, Health, HttpServer, is_health_check
 from leveret.protocols.http.sessions import SessionFile, Sessions
+from leveret.protocols.management import handler as management
 from leveret.protocols.management.context import AdminContext
-from leveret.protocols.management.handler import Management, owns
 from leveret.protocols.metrics import handler as metrics
 from leveret.protocols.metrics.handler import Exporter
 from leveret.protocols.net.admission import ConnectionBudget
@@ -168,20 +168,15 @@ class Web:
         self.login = ConsoleLogin(self._auth, access, audit, oauth_login_of(options, oauth))
         self._shared = shared
         self._throttle = throttle = shared.throttle
-        self._management: Management | None = None
-        self._metrics: metrics.Metrics | None = None
         self._metrics_public = options.metrics_public
-        self._health: Health | None = None
-        self._operator: Handler | None = None
-        self.stale: Callable[[], Awaitable[None] | None] = lambda: None
+        self.stale: Callable[[], Awaitable[None] | None] | None = None
         """What has to be waited for before anything is answered by what users and queues there are."""
-        self._console = throttle.wrap(console.Console(self.login))
+        self._owners: dict[bytes, Handler] = dict.fromkeys(console.PATHS, throttle.wrap(console.Console(self.login)))
+        """What answers the requests for a path, or for all that begin with it up to a slash."""
         self._rest = self._auth.wrap(throttle.wrap(Router(api.routes())), OPEN_PATHS)
         self._hosts = hosts_of(options)
-        origins = parse_origins(options.http_origins)
-        handler = own_pages_only(self._answer_surely, origins)
         self.server = HttpServer(
-            cross_origin(handler, problem, origins),
+            cross_origin(self._answer, problem, self._hosts.origins),
             limits_of(options),
             admission,
             clock,
@@ -191,49 +186,41 @@ class Web:
         )
         self.listen = self.server.listen
 
-    def _answer_surely(self, request: Request) -> Answered:
-        """Answer when nothing is stale; who looks after the server is answered anyway."""
-        is_health = is_health_check(request)
-        if not is_health:
-            self._hosts.check(request)  # balancers ask after the health by any name, and learn nothing else
-        stale = None if is_health or metrics.owns(request) else self.stale()
-        return self._answer(request) if stale is None else self._answer_after(stale, request)
-
-    async def _answer_after(self, stale: Awaitable[None], request: Request) -> Answer:
-        await stale
-        answer = self._answer(request)
-        return await answer if isinstance(answer, Awaitable) else answer
-
     def _answer(self, request: Request) -> Answered:
-        """Answer by the API that the path belongs to, or with the page."""
-        if console.owns(request):
-            return self._console(request)
-        if self._management is not None and owns(request):
-            return self._management(request)
-        if self._metrics is not None and metrics.owns(request):
-            return self._metrics(request)
-        if self._health is not None and is_health_check(request):
-            return self._health.answer(request)
-        if self._operator is not None and request.path.startswith(PREFIX):
-            return self._operator(request)
-        return self._rest(request)
+        """Answer by the API that the path belongs to, when nothing is stale."""
+        path = request.raw_path
+        answer = self._owners.get(path[: path.find(b"/", 1) + 1] or path, self._rest)
+        if b"origin" in request.headers:
+            self._hosts.check_page(request)
+        if answer is not self._owners.get(HEALTH_PREFIX):
+            self._hosts.check(request)  # balancers ask after the health by any name, and learn nothing else
+            stale = None if self.stale is None or answer is self._owners.get(metrics.PATHS[0]) else self.stale()
+            if stale is not None:
+                return self._answer_after(stale, answer, request)
+        return answer(request)
+
+    async def _answer_after(self, stale: Awaitable[None], handler: Handler, request: Request) -> Answer:
+        await stale
+        answer = handler(request)
+        return await answer if isinstance(answer, Awaitable) else answer
 
     def manage(self, context: AdminContext) -> None:
         """Answer the management API, scrapes and questions after the health too."""
         throttle = self._throttle
-        self._management = Management(context, self._auth, throttle.wrap)
         exporter = Exporter(context, lambda: throttle.refused, self._shared.redis)
-        self._metrics = metrics.Metrics(exporter, self._auth, throttle.wrap, public=self._metrics_public)
-        self._health = Health(
+        scrapes = metrics.Metrics(exporter, self._auth, throttle.wrap, public=self._metrics_public)
+        health = Health(
             self.async_broker.runtime, lambda: self.server.draining, context.process.alarm, self._shared.degraded
         )
+        self._owners |= dict.fromkeys(management.PATHS, management.Management(context, self._auth, throttle.wrap))
+        self._owners |= {**dict.fromkeys(metrics.PATHS, scrapes), HEALTH_PREFIX: health.answer}
 
     @property
     def sessions(self) -> Sessions:
         return self._auth.sessions
 
     def operate(self, control: RemoteControl) -> None:
-        self._operator = self._auth.wrap(self._throttle.wrap(Router(control.routes())))
+        self._owners[PREFIX.encode()] = self._auth.wrap(self._throttle.wrap(Router(control.routes())))
 
     def stop_listening(self) -> None:
         """Accept no more, and let no request wait for messages any longer."""
@@ -312,9 +299,7 @@ class SqsServer:
         if not account.settings.auth and options.sqs_port is not None:
             LOG.warning("signatures not checked", advice="sqs_auth is off: every client may do everything")
         self._account = account
-        self._hosts = hosts_of(options)
-        self._origins = parse_origins(options.http_origins)
-        service.check_sender = self._check_sender
+        service.check_sender = hosts_of(options).check_sender
         limits = HttpLimits(
             body_bytes_max=BODY_BYTES_MAX, handshake_s=options.handshake_timeout_s, body_s_max=options.http_body_s
         )
@@ -322,10 +307,6 @@ class SqsServer:
         self._http = HttpServer(service, limits, admission, clock, service.refuse, budget=budget, admits=True)
         self.listen, self.stop_listening = self._http.listen, self._http.stop_listening
         self.set_alarm = account.set_alarm
-
-    def _check_sender(self, request: Request) -> None:
-        self._hosts.check(request)
-        refuse_pages(request, self._origins)
 
     async def drain(self, timeout_s: float) -> int:
         self._account.close()

@@ -11,7 +11,7 @@ import pytest
 from leveret.core.errors import AccessRefused, QueueNotFound
 from leveret.protocols.http.limits import HttpLimits
 from leveret.protocols.http.request import Refusal, Request
-from leveret.protocols.http.response import Response, Streamed, json_response
+from leveret.protocols.http.response import Heads, Response, Streamed, json_response
 from tests.protocols.http.world import World
 from tests.waiting import PATIENCE_S
 
@@ -103,7 +103,7 @@ def test_a_server_that_cannot_make_any_answer_closes(path: str, caplog: pytest.L
         raise RuntimeError(f"no head for {status}")
 
     with World(lambda request: later(request) if request.path == "/later" else Response()) as world:
-        with patch.object(world.server, "head", side_effect=broken) as head:
+        with patch.object(Heads, "__missing__", side_effect=broken) as head:
             client = world.connect()
             client.send(f"POST {path} HTTP/1.1\r\nHost: test\r\nContent-Length: 1\r\n\r\nx".encode())
             assert client.is_closed()

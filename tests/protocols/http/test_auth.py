@@ -2,13 +2,13 @@
 
 import asyncio
 import base64
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 
 import pytest
 
 import leveret
-from leveret.clock import SystemClock
-from leveret.protocols.http.auth import Auth
+from leveret.clock import ManualClock, SystemClock
+from leveret.protocols.http.auth import PROOF_MS, Auth
 from leveret.protocols.http.limits import Throttle
 from leveret.protocols.http.origins import cross_origin
 from leveret.protocols.http.problem import problem
@@ -18,7 +18,7 @@ from leveret.protocols.http.server import Handler
 from leveret.runtime.shared.limits import RateLimit
 from leveret.security import logins
 from leveret.security.access import Access
-from leveret.security.authentication import Authentication, Internal
+from leveret.security.authentication import Authentication, Credentials, Internal
 from leveret.security.identity import BadToken, Identity
 from leveret.security.logins import UNDECIDED_PER_ORIGIN_MAX
 from leveret.security.passwords import Cost, hash_password
@@ -90,6 +90,47 @@ def test_an_api_key_has_scopes_and_no_tags_without_the_one_to_manage(access: Acc
     _, managing = access.api_keys.add("alice", ["manage"], 0)
     assert identify(auth, request(f"bearer {managing}")).tags == {"monitoring"}
     assert refusal(auth, request(f"Bearer {token[:-1]}x")) == 401
+
+
+def test_a_connection_proves_its_credentials_once_a_second_and_after_each_change_of_rights(
+    access: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    auth = Auth(access, clock)
+    asked: list[Credentials] = []
+    recall = auth._authentication.recall
+
+    def recalled(given: Credentials, peer: str, now_ms: int) -> Identity | None:
+        asked.append(given)
+        return recall(given, peer, now_ms)
+
+    monkeypatch.setattr(auth._authentication, "recall", recalled)
+    _, token = access.api_keys.add("alice", ["write:a"], clock.now_ms(), lifetime_ms=PROOF_MS + 500)
+
+    def name(request: Request) -> Response:
+        assert request.identity is not None
+        return json_response(request.identity.user)
+
+    handler, peer = auth.wrap(name), HttpPeer("127.0.0.1", 1)
+
+    def ask(**headers: str) -> int:
+        before = len(asked)
+        answer = handler(request(f"Bearer {token}", peer, **headers))
+        assert isinstance(answer, Response)
+        assert answer.body == b'"alice"'
+        return len(asked) - before
+
+    assert [ask(), ask(), ask()] == [1, 0, 0]
+    assert ask(x_forwarded_proto="https") == 1, "of any client of the proxy"
+    access.change_password("alice", hash_password("other", CHEAP))
+    assert [ask(), ask()] == [1, 0]
+    clock.advance(1)
+    assert [ask(), ask()] == [1, 0]
+    access.delete_user("alice", force=True)
+    refused = handler(request(f"Bearer {token}", peer))
+    assert isinstance(refused, Coroutine), "it is verified in a thread"
+    with pytest.raises(Refusal):
+        asyncio.run(refused)
 
 
 def test_a_web_token_is_verified_elsewhere_and_recalled(access: Access) -> None:

@@ -48,6 +48,8 @@ ERROR_CHARS_MAX = 200
 
 LOG = Log("http")
 OUTSIDE = (b"/", b"/console")
+PATHS = (*OUTSIDE, b"/console/")
+"""Its paths, and how others begin."""
 PAGE = "index.html"
 TYPES = {
     "html": "text/html; charset=utf-8",
@@ -302,11 +304,6 @@ class Console:
             return Response(303, headers=(("Location", HOME),))
         asset = find(self._assets, request)
         return self._router(request) if asset is None else answer(asset, request)
-
-
-def owns(request: Request) -> bool:
-    """Whether a path is one of the console."""
-    return request.raw_path in OUTSIDE or request.raw_path.startswith(b"/console/")
 
 
 @dataclass(frozen=True, slots=True)

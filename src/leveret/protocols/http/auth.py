@@ -16,7 +16,7 @@ from leveret.clock import Clock
 from leveret.observability.audit import Audit
 from leveret.observability.logs import Log
 from leveret.protocols.http.origins import is_of_this_site
-from leveret.protocols.http.request import Refusal, Request
+from leveret.protocols.http.request import FORWARDED, Proof, Refusal, Request
 from leveret.protocols.http.response import Answer, Answered
 from leveret.protocols.http.server import Handler
 from leveret.protocols.http.sessions import TOKEN_HEADER, SessionFile, Sessions
@@ -29,6 +29,7 @@ from leveret.security.passwords import encoded
 CHALLENGES = (("WWW-Authenticate", 'Basic realm="leveret"'), ("WWW-Authenticate", 'Bearer realm="leveret"'))
 
 PROTOCOL = "HTTP"
+PROOF_MS = 1_000  # that credentials of a connection are not verified again, unless rights change: keys and groups end
 
 T = TypeVar("T")
 LOG = Log("http")
@@ -53,6 +54,7 @@ class Auth:
         `certificates`: a verified client certificate is its user in requests without other credentials.
         """
         self.sessions = Sessions(access.users, clock, session_keys, session_file)
+        self._access = access
         self._logins = access.logins
         self._clock = clock
         self._authentication = authentication or Authentication(access)
@@ -67,14 +69,32 @@ class Auth:
         def identified(request: Request) -> Answered:
             if request.raw_path in open_paths:
                 return handler(request)
+            proof, header = request.peer.proof, request.headers.get(b"authorization")
+            if proof is not None and proof.header == header and self._holds(proof, request):
+                request.identity = proof.identity
+                return handler(request)
             who = self.identify(request)
             if isinstance(who, Identity):
                 request.identity = who
                 request.peer.authenticated()
+                self._keep(request, who)
                 return handler(request)
             return self._identified_later(request, who, handler)
 
         return identified
+
+    def _holds(self, proof: Proof, request: Request) -> bool:
+        """Whether the same credentials prove now what they proved in the last request of the connection."""
+        fresh = 0 < proof.until_ms - self._clock.now_ms() <= PROOF_MS
+        return fresh and proof.generation == self._access.generation and FORWARDED.isdisjoint(request.headers)
+
+    def _keep(self, request: Request, who: Identity) -> None:
+        """Remember for the next requests of a connection what its credentials prove, unless a proxy sends them."""
+        header = request.headers.get(b"authorization")
+        if header is not None and FORWARDED.isdisjoint(request.headers):
+            until_ms = self._clock.now_ms() + PROOF_MS
+            until_ms = until_ms if who.expires_ms is None else min(until_ms, who.expires_ms)
+            request.peer.proof = Proof(header, who, self._access.generation, until_ms)
 
     async def _identified_later(self, request: Request, who: Awaitable[Identity], handler: Handler) -> Answer:
         request.identity = await who

@@ -350,7 +350,7 @@ class HttpConnection(asyncio.Protocol):
             LOG.debug("request answered", peer=self.peer, **what, **request.facts())
         if request.is_named:
             fields += b"X-Request-Id: %b\r\n" % request.id.encode()
-        return self._server.head(status) + fields + length + b"\r\n"
+        return self._server.heads[status] + fields + length + b"\r\n"
 
     def _end(self, request: Request, keep_alive: bool) -> None:
         """An answer was written; it may have been the last one."""
@@ -426,7 +426,7 @@ class HttpConnection(asyncio.Protocol):
         length = b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(response.body)
         self._closing = True
         try:
-            head = self._server.head(response.status) + field_lines(response.content_type, response.headers)
+            head = self._server.heads[response.status] + field_lines(response.content_type, response.headers)
         except Exception as second:
             self._internal(second, None)
             self.abort()

@@ -153,7 +153,7 @@ class Throttle:
         """A handler for requests that are not too many; the last to say whether the body of one is wanted."""
 
         def limited(request: Request) -> Answered:
-            if not request.is_counted:
+            if self._limit is not None and not request.is_counted:
                 self.admit(request.peer.host, None if request.identity is None else request.identity.principal)
             if request.is_body_pending:
                 request.is_counted = True

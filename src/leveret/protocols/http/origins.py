@@ -31,10 +31,14 @@ LANGUAGE = b"accept-language"  # every browser sends it; clients that name thems
 
 
 class Hosts:
-    """Decides whether a request is meant for this server."""
+    """Decides whether a request is meant for this server, and may come from the page that it comes from."""
 
-    def __init__(self, names: Iterable[str], *, undotted: bool = False) -> None:
-        """Answer to names, to all below "*.name", or to any ("*"); `undotted`: also to names without a dot."""
+    def __init__(self, names: Iterable[str], origins: str | None = None, *, undotted: bool = False) -> None:
+        """Answer to names, to all below "*.name", or to any ("*"); `undotted`: also to names without a dot.
+
+        `origins`, by commas, are those of pages that may use this server beside its own.
+        """
+        self.origins = frozenset(each.strip() for each in (origins or "").split(",") if each.strip())
         known = {name.lower().rstrip(".") for name in names}
         self._any = ANY in known
         self._names = frozenset(known | {LOCALHOST, ""})
@@ -64,6 +68,29 @@ class Hosts:
         if name in self._names or name.endswith(self._suffixes):
             return True
         return self._undotted and "." not in name and NAME.fullmatch(name) is not None
+
+    def check_page(self, request: Request) -> None:
+        """Refuse what a page of another origin has sent; such a page may look at what it can read."""
+        if request.method not in HARMLESS and not (_is_own(request) or self._is_allowed(request)):
+            raise Refusal(403, "a page of another origin may not change anything: name it in http_origins")
+
+    def check_sender(self, request: Request) -> None:
+        """Refuse requests for others, and those of web pages to a server that changes something by GET too.
+
+        A browser that tells neither Origin nor Sec-Fetch-Site loads an image without TLS, or is an old one.
+        """
+        self.check(request)
+        headers = request.headers
+        if b"origin" in headers:
+            may = self._is_allowed(request)
+        else:
+            site = headers.get(b"sec-fetch-site", b"")
+            may = site in OWN_SITE and (site != b"" or LANGUAGE not in headers or not _is_browser(request))
+        if not may:
+            raise Refusal(403, "web pages may not use this port: name the origin of the page in http_origins")
+
+    def _is_allowed(self, request: Request) -> bool:
+        return ANY in self.origins or request.header(b"origin") in self.origins
 
 
 def _is_address(text: str) -> bool:
@@ -122,43 +149,10 @@ def _with(answer: Answer, headers: Headers) -> Answer:
     return extended
 
 
-def parse_origins(text: str | None) -> frozenset[str]:
-    """The origins in an option, by commas."""
-    return frozenset(each.strip() for each in (text or "").split(",") if each.strip())
-
-
-def own_pages_only(handler: Handler, origins: frozenset[str]) -> Handler:
-    """A handler for requests that no page of another origin has sent; such a page may look at what it can read."""
-
-    def checked(request: Request) -> Answered:
-        if b"origin" in request.headers and request.method not in HARMLESS:
-            origin = request.header(b"origin")
-            if not (_is_own(request) or origin in origins or ANY in origins):
-                raise Refusal(403, "a page of another origin may not change anything: name it in http_origins")
-        return handler(request)
-
-    return checked
-
-
-def refuse_pages(request: Request, origins: frozenset[str]) -> None:
-    """Refuse requests of web pages to a server that has none itself, and that changes something by GET too.
-
-    A browser that tells neither Origin nor Sec-Fetch-Site loads an image without TLS, or is an old one.
-    """
-    headers = request.headers
-    if b"origin" in headers:
-        may = ANY in origins or request.header(b"origin") in origins
-    else:
-        site = headers.get(b"sec-fetch-site", b"")
-        may = site in OWN_SITE and (site != b"" or LANGUAGE not in headers or not _is_browser(request))
-    if not may:
-        raise Refusal(403, "web pages may not use this port: name the origin of the page in http_origins")
-
-
 def is_of_this_site(request: Request) -> bool:
     """Whether no page of another site made a browser send a request: for credentials that browsers add themselves.
 
-    Stricter than own_pages_only: it does not matter what http_origins names, since pages of other origins are to send
+    Stricter than Hosts.check_page: it does not matter what http_origins names, since pages of other origins are to send
     tokens; reading counts as well; and a browser that does not say which page asks may not change anything.
     """
     if request.headers.get(b"sec-fetch-site", b"") not in OWN_SITE:

@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from leveret.core.errors import LeveretError
@@ -32,7 +33,17 @@ class Refusal(LeveretError):
         self.headers = headers
 
 
-@dataclass(frozen=True, slots=True)
+class Proof(NamedTuple):
+    """Credentials that were good a moment ago, on their way from this client and not through a proxy."""
+
+    header: bytes
+    identity: Identity
+    generation: int
+    """Of the rights of all users."""
+    until_ms: int
+
+
+@dataclass(slots=True)
 class HttpPeer:
     """Who is at the other end of a connection."""
 
@@ -43,10 +54,12 @@ class HttpPeer:
     """Of a client certificate that was verified."""
     slot: Slot | None = field(default=None, compare=False, repr=False)
     """The place of the connection in the budget of its protocol."""
+    proof: Proof | None = field(default=None, compare=False, repr=False)
+    """The credentials of its last request."""
 
     def authenticated(self) -> None:
         """A request of the connection has passed authentication: it is not evicted for a new one any more."""
-        if self.slot is not None:
+        if self.slot is not None and not self.slot.authenticated:
             self.slot.authenticate()
 
 
@@ -137,10 +150,9 @@ class Request:
     @cached_property
     def segments(self) -> tuple[str, ...]:
         """The parts of the path between slashes, each decoded once: an encoded slash stays inside of its segment."""
-        parts = self.raw_path[1:].split(b"/")
         if b"%" not in self.raw_path and self.raw_path.isascii():
-            return tuple(part.decode() for part in parts)
-        return tuple(_text(part, "path") for part in parts)
+            return tuple(self.raw_path[1:].decode().split("/"))
+        return tuple(_text(part, "path") for part in self.raw_path[1:].split(b"/"))
 
     @cached_property
     def query(self) -> dict[str, str]:

@@ -6,10 +6,13 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from email.utils import formatdate
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import orjson
+
+from leveret.clock import Clock
 
 if TYPE_CHECKING:
     from leveret.protocols.http.limits import MemoryShare
@@ -81,9 +84,17 @@ def json_response(value: Any, status: int = 200, headers: Headers = (), content_
     return Response(status, body, content_type, headers)
 
 
-def status_line(status: int) -> bytes:
-    """The first line of an answer."""
-    return f"HTTP/1.1 {status} {REASONS.get(status, 'Unknown')}\r\n".encode()
+class Heads(dict[int, bytes]):
+    """The lines that all answers with a status begin with; to be cleared once a second."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def __missing__(self, status: int) -> bytes:
+        line = f"HTTP/1.1 {status} {REASONS.get(status, 'Unknown')}"
+        date = formatdate(self._clock.now_ms() / 1000, usegmt=True)
+        self[status] = f"{line}\r\nServer: Leveret\r\nDate: {date}\r\n".encode()
+        return self[status]
 
 
 def field_lines(content_type: str | None, headers: Headers) -> bytes:

@@ -29,19 +29,21 @@ class _PathNode:
         self.methods: dict[str, Endpoint] = {}
         self.names: tuple[str, ...] = ()
 
-    def find(self, segments: tuple[str, ...], at: int, values: list[str]) -> _PathNode | None:
-        """The end of a path; `values` gets what stands in the places of names."""
-        if at == len(segments):
-            return self if self.methods else None
-        literal = self.literals.get(segments[at])
-        found = literal.find(segments, at + 1, values) if literal is not None else None
-        if found is None and self.other is not None and segments[at]:
-            known = len(values)
-            values.append(segments[at])
-            found = self.other.find(segments, at + 1, values)
-            if found is None:
-                del values[known:]
-        return found
+    def find(self, segments: tuple[str, ...]) -> tuple[_PathNode, tuple[str, ...]] | None:
+        """The end of a path, and what stands in the places of names."""
+        ways: list[tuple[int, _PathNode, tuple[str, ...]]] = [(0, self, ())]
+        while ways:
+            at, node, values = ways.pop()
+            if at == len(segments):
+                if node.methods:
+                    return node, values
+                continue
+            segment = segments[at]
+            if node.other is not None and segment:
+                ways.append((at + 1, node.other, (*values, segment)))
+            if segment in node.literals:
+                ways.append((at + 1, node.literals[segment], values))
+        return None
 
 
 class Router:
@@ -65,13 +67,13 @@ class Router:
             node.names = tuple(names)
 
     def __call__(self, request: Request) -> Answered:
-        values: list[str] = []
         segments = request.segments
         if self._trailing_slash and not segments[-1]:
             segments = segments[:-1]
-        node = self._root.find(segments, 0, values)
-        if node is None:
+        found = self._root.find(segments)
+        if found is None:
             raise Refusal(404, f"there is nothing at {request.path}: see the documentation for the paths")
+        node, values = found
         endpoint = node.methods.get(request.method)
         if endpoint is None:
             if request.method == "HEAD" and "GET" in node.methods:

@@ -22,7 +22,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from email.utils import formatdate
 
 from leveret.clock import Clock
 from leveret.core.errors import LeveretError
@@ -31,7 +30,7 @@ from leveret.protocols.http.connection import HttpConnection
 from leveret.protocols.http.limits import Budget, HttpLimits
 from leveret.protocols.http.problem import problem
 from leveret.protocols.http.request import Refusal, Request
-from leveret.protocols.http.response import Answered, Response, json_response, status_line
+from leveret.protocols.http.response import Answered, Heads, Response, json_response
 from leveret.protocols.http.router import Router
 from leveret.protocols.net.admission import ConnectionBudget, Slot
 from leveret.protocols.net.listener import SocketServer
@@ -84,8 +83,7 @@ class HttpServer(SocketServer[HttpConnection]):
         self.now_s = self._loop.time()
         self.tells_requests = LOG.is_debugging
         admission.close_idle = self._close_idle
-        self._clock = clock
-        self._heads: dict[int, bytes] = {}
+        self.heads = Heads(clock)
         self._sweep = self._loop.call_later(SWEEP_S, self._tick)
 
     def __len__(self) -> int:
@@ -127,17 +125,9 @@ class HttpServer(SocketServer[HttpConnection]):
         self.now_s = self._loop.time()
         self.tells_requests = LOG.is_debugging
         LimitedEvent.flush_all()
-        self._heads.clear()
+        self.heads.clear()
         for connection in list(self.clients):
             connection.check(self.now_s)
-
-    def head(self, status: int) -> bytes:
-        """The lines that all answers with a status begin with; made once a second."""
-        head = self._heads.get(status)
-        if head is None:
-            date = formatdate(self._clock.now_ms() / 1000, usegmt=True)
-            head = self._heads[status] = status_line(status) + f"Server: Leveret\r\nDate: {date}\r\n".encode()
-        return head
 
 
 class ReservedConnection(HttpConnection):

@@ -19,6 +19,8 @@ from leveret.protocols.management.refusals import reason_of, refused
 from leveret.protocols.management.routes import ROUTES, Route
 
 PREFIX = "/api"
+PATHS = (b"/api", b"/api/")
+"""Its path, and how others begin."""
 REFUSED = 400
 BULK = frozenset(
     (f"POST {PREFIX}/queues/{{vhost}}/{{queue}}/move", f"DELETE {PREFIX}/queues/{{vhost}}/{{queue}}/contents")
@@ -99,8 +101,3 @@ def inside(context: AdminContext) -> Router:
 
     endpoints = {(method, PREFIX + path): endpoint(route) for (method, path), route in ROUTES.items()}
     return Router(endpoints, trailing_slash=True)
-
-
-def owns(request: Request) -> bool:
-    """Whether a path is one of this API."""
-    return request.raw_path == b"/api" or request.raw_path.startswith(b"/api/")

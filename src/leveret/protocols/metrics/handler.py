@@ -30,7 +30,8 @@ from leveret.security.authorisation import check_tag
 if TYPE_CHECKING:
     from leveret.runtime.shared.redis import Redis
 
-PATH = b"/metrics"
+PATHS = (b"/metrics", b"/metrics/")
+"""Its path, and how others begin."""
 LONG_ONES_MAX = 4  # at the same time: each may be of a hundred thousand queues, a second of work
 NO_STORE = (("Cache-Control", "no-store"), ("Vary", "Accept"))
 Parts = AsyncGenerator[bytes, None]
@@ -113,11 +114,6 @@ def query(request: Request) -> list[tuple[str, str]]:
         raise Refusal(
             400, f"the query has over {FIELDS_MAX} fields, or bytes that are no percent-encoded UTF-8: correct it"
         ) from None
-
-
-def owns(request: Request) -> bool:
-    """Whether a path is one of these."""
-    return request.raw_path == PATH or request.raw_path.startswith(PATH + b"/")
 
 
 class Exporter:
