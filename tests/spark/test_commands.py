@@ -2,54 +2,24 @@
 
 from __future__ import annotations
 
-import io
-import json
 import re
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import leveret
 from leveret.cli import main
 from leveret.cli.target import RemoteServer
-from leveret.spark.commands.context import Context
-from leveret.spark.progress import Status
 from leveret.storage.disk import Disk
 from leveret.storage.journal.files.meta import read_meta
 from tests.server.control_world import Served
 from tests.server_process import ServerProcess
 from tests.sources import ROOT
+from tests.spark.conftest import Run
 from tests.spark.history import small_history
 from tests.spark.test_store_archive import seal
 from tests.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-Run = Callable[..., Any]
-
-
-@pytest.fixture
-def run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a job and give what it prints as JSON."""
-
-    @contextmanager
-    def session(self: Context) -> Iterator[tuple[SparkSession, Status]]:
-        yield spark, Status(io.StringIO())
-
-    def call(job: str, *switches: str, **flags: object) -> Any:
-        words = [word for name, value in flags.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-        code = main.main(["pipeline", job, *switches, *words, "--json"])
-        printed = capsys.readouterr()
-        assert code == 0, printed.err
-        return json.loads(printed.out)
-
-    monkeypatch.setattr(Context, "spark", session)
-    return call
 
 
 def test_a_workload_is_generated_and_then_told_about(run: Run, tmp_path: Path) -> None:

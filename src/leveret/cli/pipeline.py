@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from leveret.cli.output import as_json, as_list, as_table
-from leveret.cli.parser import JSON, Command, CommandArgument, argument
+from leveret.cli.parser import JSON, YES, Command, CommandArgument, argument
 from leveret.cli.target import RemoteServer
 from leveret.client.broker import connect
 from leveret.core.errors import InvalidArgument, NotFound
@@ -128,6 +128,36 @@ JOBS: tuple[PipelineJob, ...] = (
         "replay",
         "publish messages of the archive or journal again",
         (PATH, *SOURCE, *EDITS, URL, TOKEN),
+    ),
+    PipelineJob(
+        "rehearse",
+        "replay a past period to other consumers in a virtual host of its own, and compare what became of it",
+        (
+            PATH,
+            *SOURCE,
+            argument("--vhost", default="/", metavar="NAME", help="virtual host of the period; default: /"),
+            argument("--url", required=True, help="broker to rehearse on, for example http://127.0.0.1:15672"),
+            TOKEN,
+            argument("--data", metavar="DIR", help="data directory of that broker; default: --path"),
+            argument(
+                "--consumer", metavar="COMMAND", help="consumers to run: they find AMQP_URL, LEVERET_URL, LEVERET_VHOST"
+            ),
+            argument("--amqp-url", metavar="URL", help="where consumers reach the broker; default: its first listener"),
+            argument("--into", metavar="NAME", help="new virtual host to rehearse in; default: a name of its own"),
+            argument(
+                "--speed", type=float, default=1.0, metavar="N", help="times the original pace; 0: at once; default: 1"
+            ),
+            argument(
+                "--patience",
+                type=float,
+                default=60.0,
+                metavar="S",
+                help="end when nothing happens for so long; default: 60",
+            ),
+            argument("--out", required=True, metavar="DIR", help="directory for the tables and the consumer's output"),
+            argument("--keep", action="store_true", help="keep the virtual host"),
+            YES,
+        ),
     ),
     PipelineJob(
         "redrive",

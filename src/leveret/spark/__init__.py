@@ -28,6 +28,7 @@ publishing.py       publishing rows to a broker through the sink
 queues.py           queues for Spark: as a stream, by reservations of the server, and as a table
 records.py          the tables `stream` and `queue`: records of a stream with their offsets
 redrive.py          redrive: messages that wait in a queue, mostly dead letters, are moved to where they died
+rehearsal.py        rehearsal: a past period for other consumers in a virtual host of its own, and what differs
 replay.py           replay: messages of the archive or journal are published again, in their order, each once
 row_groups.py       batches of Arrow as pieces of a sink: columns are copied as they lie in memory
 scan.py             a scan: which segments, which rows of them, which columns

@@ -30,6 +30,8 @@ PUBLISHED = (
 )
 """The columns of a message that are published again. A user id is not: the publisher is another user now."""
 EDITS_MAX = 100
+REHEARSAL_ID = "x-rehearsal-id"
+"""Which message of the rehearsed period it is (rehearsal.py)."""
 # Headers that brokers write: where a message died is history, and a de-duplicated one would not arrive twice.
 _OWN_HEADERS = (
     "x-death",
@@ -40,6 +42,7 @@ _OWN_HEADERS = (
     "x-received",
     "x-deduplication-id",
     "x-group-id",
+    REHEARSAL_ID,
 )
 _EDIT = re.compile(r"\s*(\w+)\s*=(?!=)(.+)", re.DOTALL)
 

@@ -29,6 +29,7 @@ class SinkBroker:
 
     url: str
     token: str | None = None
+    vhost: str | None = None
 
     def publish(self, rows: DataFrame, sink: str, batch: int) -> None:
         """Publish rows as a batch; one that was published before is not published again."""
@@ -36,13 +37,16 @@ class SinkBroker:
 
     def writer(self, writer: Writer, sink: str) -> Writer:
         """A writer to a sink of this broker."""
-        named = writer.format("leveret").option("url", self.url).option("sinkId", sink)
-        return named if self.token is None else named.option("token", self.token)
+        return writer.format("leveret").options(**self._options, sinkId=sink)
 
     def reader(self, reader: Reader, queue: str) -> Reader:
         """A reader of a queue of this broker."""
-        named = reader.format("leveret").option("url", self.url).option("queue", queue)
-        return named if self.token is None else named.option("token", self.token)
+        return reader.format("leveret").options(**self._options, queue=queue)
+
+    @property
+    def _options(self) -> dict[str, str]:
+        given = {"url": self.url, "token": self.token, "vhost": self.vhost}
+        return {name: value for name, value in given.items() if value is not None}
 
     def browsed(self, spark: SparkSession, queue: str) -> DataFrame:
         """What is ready in a queue; nothing is taken."""
@@ -50,12 +54,12 @@ class SinkBroker:
 
     def check(self, queue: str) -> None:
         """Refuse a broker that does not answer, and a queue that is not there: Spark need not start for that."""
-        with connect(self.url, token=self.token) as broker:
+        with connect(self.url, token=self.token, vhost=self.vhost) as broker:
             broker.queue(queue, declare=False).stats()
 
     def declare(self, queues: list[str]) -> None:
         """Make queues that are not there yet."""
-        with connect(self.url, token=self.token) as broker:
+        with connect(self.url, token=self.token, vhost=self.vhost) as broker:
             for name in queues:
                 broker.queue(name)
 

@@ -7,6 +7,7 @@ generate.py   `leveret pipeline generate`: a workload that looks real, as an arc
 lifecycle.py  `leveret pipeline lifecycle`: one row for each message in each queue, as Parquet
 plan.py       `leveret pipeline plan`: capacity for a workload that is given, or observed
 redrive.py    `leveret pipeline redrive`: messages that wait in a queue, mostly dead letters
+rehearse.py   `leveret pipeline rehearse`: a past period for other consumers, in a virtual host of its own
 replay.py     `leveret pipeline replay`: messages of the archive or journal are published again
 report.py     `leveret pipeline report`: what happened in the queues, as tables, a page with plots, and a summary
 """
