@@ -92,7 +92,7 @@ rabbitmq-install:  ## install Debian's RabbitMQ, to compare with; needs root
 	if test -d /run/systemd/system; then systemctl disable --now rabbitmq-server; fi
 
 rabbitmq: $(VENV)/.dev  ## compare with RabbitMQ, which is started if it is installed; ARGS="-k name" is passed to pytest
-	RABBITMQ=1 $(PY) -m pytest $(PYTEST_OPTIONS) tests/rabbitmq $(ARGS)
+	RABBITMQ=1 $(PY) -m pytest $(PYTEST_OPTIONS) tests/rabbitmq tests/client/test_amqp_client.py $(ARGS)
 
 sim: $(VENV)/.dev  ## crash the journal at many points; SEED=n replays, POINTS=n sets how many
 	$(PY) -m tests.sim --seed $(SEED) --points $(POINTS)

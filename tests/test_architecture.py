@@ -22,7 +22,7 @@ ARROWS: dict[str, set[str]] = {
     "http_client": {"core", "pure"},
     "version": set(),
     # Stands in for compiled modules where there are none.
-    "pure": {"core"},
+    "pure": {"core", "wire"},
     # The server and the client speak it, and so do the links of a cluster that carry AMQP.
     "wire": {"core"},
     "storage": {"core"} | SHARED,

@@ -32,7 +32,7 @@ def test_an_address_says_nothing_secret() -> None:
     with pytest.raises(leveret.InvalidArgument, match="line break"):
         address_of("http://h", "a\r\nX: y", None)
     with pytest.raises(leveret.InvalidArgument) as refused:
-        leveret.connect("amqp://alice:secret@h")
+        leveret.connect("ftp://alice:secret@h")
     assert "secret" not in str(refused.value)
 
 

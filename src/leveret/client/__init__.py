@@ -1,5 +1,6 @@
 """The Python client of a server: the verbs of the embedded broker over HTTP, for threads and for asyncio.
 
+amqp/          the same over AMQP 0-9-1, on any broker that speaks it
 broker.py      a server as its clients see it: leveret.connect(), and leveret.aconnect() for asyncio
 calls.py       a request and the reading of its answer, and what requests and answers are made of
 encryption.py  payloads that only their sender and receiver can read: Fernet on this side of the wire

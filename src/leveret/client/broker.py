@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Generic, TypeVar, Unpack
 from urllib.parse import urlencode
@@ -184,9 +184,9 @@ class RemoteBroker(BrokerVerbs[RemoteQueue, RemoteStream, RemoteExchange], Threa
     Idempotency-Key if it sends a message, so that it is never there twice.
     """
 
-    _queue = RemoteQueue
-    _stream = RemoteStream
-    _exchange = RemoteExchange
+    _queue: Callable[..., RemoteQueue] = RemoteQueue
+    _stream: Callable[..., RemoteStream] = RemoteStream
+    _exchange: Callable[..., RemoteExchange] = RemoteExchange
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
@@ -206,9 +206,9 @@ class RemoteBroker(BrokerVerbs[RemoteQueue, RemoteStream, RemoteExchange], Threa
 class AsyncRemoteBroker(BrokerVerbs[AsyncRemoteQueue, AsyncRemoteStream, AsyncRemoteExchange], AsynchronousBlock):
     """A broker on a server, from leveret.aconnect(), for the tasks of one loop. See leveret.RemoteBroker."""
 
-    _queue = AsyncRemoteQueue
-    _stream = AsyncRemoteStream
-    _exchange = AsyncRemoteExchange
+    _queue: Callable[..., AsyncRemoteQueue] = AsyncRemoteQueue
+    _stream: Callable[..., AsyncRemoteStream] = AsyncRemoteStream
+    _exchange: Callable[..., AsyncRemoteExchange] = AsyncRemoteExchange
 
     async def run(self, call: ClientCall[T]) -> T:
         """Ask until there is an answer, or no hope."""
@@ -227,18 +227,29 @@ def _seconds(age: str | float | timedelta) -> float:
         raise InvalidArgument(f"max_age is seconds, a timedelta or a text such as 7D, not {age!r}") from None
 
 
-def connect(url: str = URL, **options: Unpack[ClientOptions]) -> RemoteBroker:
+def connect(url: str | Sequence[str] = URL, **options: Unpack[ClientOptions]) -> RemoteBroker:
     """A client of the server at a URL, which may have a user and a password in it; nothing is asked yet.
 
-    Several URLs, separated by commas, are those of nodes of a cluster: when one fails, the next one is asked.
+    http:// and https:// have every verb; amqp:// and amqps:// are faster, and for brokers of other makes, too. Several
+    URLs, as a list or separated by commas, are those of nodes of a cluster: when one fails, the next one is asked.
 
     Options: `token`; `tls`, an ssl.SSLContext; `timeout` in seconds, for each attempt; `retries`; `vhost`, the virtual
     host, "/" unless told otherwise; with `idempotent=False` messages carry no key, and one whose fate is unknown raises
-    Unreachable instead of being sent again.
+    Unreachable instead of being sent again. Over AMQP: `prefetch` and `heartbeat`.
     """
-    return RemoteBroker(Session(ThreadNetwork(), url, **options))
+    where = url if isinstance(url, str) else ",".join(url)
+    if where.startswith("amqp"):
+        from leveret.client.amqp import broker
+
+        return broker.connect(where, **options)
+    return RemoteBroker(Session(ThreadNetwork(), where, **options))
 
 
-def aconnect(url: str = URL, **options: Unpack[ClientOptions]) -> AsyncRemoteBroker:
+def aconnect(url: str | Sequence[str] = URL, **options: Unpack[ClientOptions]) -> AsyncRemoteBroker:
     """The same as connect, for asyncio: `async with leveret.aconnect(url) as broker`, then the same verbs, awaited."""
-    return AsyncRemoteBroker(Session(TaskNetwork(), url, **options))
+    where = url if isinstance(url, str) else ",".join(url)
+    if where.startswith("amqp"):
+        from leveret.client.amqp import broker
+
+        return broker.aconnect(where, **options)
+    return AsyncRemoteBroker(Session(TaskNetwork(), where, **options))

@@ -56,7 +56,7 @@ class QueueVerbs(Remote, Generic[M]):
     """What both clients do with a queue."""
 
     _kind = "queues"
-    _message: Callable[[Any, Row], M]
+    _message: Callable[..., M]
 
     def __init__(self, broker: HasSession, name: str, row: Row | None = None) -> None:
         super().__init__(broker, name)
@@ -284,7 +284,7 @@ class RemoteQueue(QueueVerbs[RemoteMessage], Threaded):
     """One queue, from broker.queue(): send and receive messages, or let a worker do it. See leveret.Queue."""
 
     broker: RemoteBroker
-    _message = RemoteMessage
+    _message: Callable[..., RemoteMessage] = RemoteMessage
 
     def __iter__(self) -> Iterator[RemoteMessage]:
         return drain(self._messages())
@@ -335,7 +335,7 @@ class AsyncRemoteQueue(QueueVerbs[AsyncRemoteMessage], Asynchronous):
     """The same for asyncio; what are attributes there are verbs here. Work with `async for`."""
 
     broker: AsyncRemoteBroker
-    _message = AsyncRemoteMessage
+    _message: Callable[..., AsyncRemoteMessage] = AsyncRemoteMessage
 
     def __aiter__(self) -> AsyncIterator[AsyncRemoteMessage]:
         return self._messages()

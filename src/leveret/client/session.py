@@ -6,7 +6,7 @@ import random
 import secrets
 import ssl
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
 
@@ -214,16 +214,31 @@ class ClientOptions(TypedDict, total=False):
     """False: messages carry no key, and one whose fate is unknown raises Unreachable instead of being sent again."""
     vhost: str | None
     """The virtual host, "/" unless told otherwise."""
+    prefetch: int
+    """Over AMQP: so many messages may be pushed to a worker or loop before they are settled."""
+    heartbeat: int
+    """Over AMQP: seconds between signs of life; 0: none."""
+
+
+OF_AMQP = {"prefetch", "heartbeat"}
+
+
+def check_options(options: ClientOptions, refused: Collection[str] = ()) -> None:
+    """Refuse what no client has, or what is not for this one."""
+    known = ClientOptions.__annotations__.keys() - refused
+    unknown = options.keys() - known
+    if unknown:
+        raise InvalidArgument(
+            f"a client has the options {', '.join(each for each in ClientOptions.__annotations__ if each in known)}, "
+            f"not {', '.join(sorted(unknown))}"
+        )
 
 
 class Session:
     """The requests of one client to its servers."""
 
     def __init__(self, network: Network, url: str, **options: Unpack[ClientOptions]) -> None:
-        unknown = options.keys() - ClientOptions.__annotations__.keys()
-        if unknown:
-            known = ", ".join(ClientOptions.__annotations__)
-            raise InvalidArgument(f"a client has the options {known}, not {', '.join(sorted(unknown))}")
+        check_options(options, OF_AMQP)
         self.servers = servers_of(url, options.get("token"), options.get("tls"), options.get("vhost"))
         self.rest = network.rest
         self._network = network

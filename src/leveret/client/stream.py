@@ -257,7 +257,7 @@ class RemoteStream(StreamVerbs[RemoteReader, RemoteGroup], Threaded):
     """One stream, from broker.stream(): send records, read them from any place, and again. See leveret.Stream."""
 
     broker: RemoteBroker
-    _reader = RemoteReader
+    _reader: Callable[..., RemoteReader] = RemoteReader
     _group = RemoteGroup
 
     def iterate(self, partition: int = 0, offset: Place = "next", **filters: Any) -> Iterator[RemoteRecord]:
@@ -269,7 +269,7 @@ class AsyncRemoteStream(StreamVerbs[AsyncRemoteReader, AsyncRemoteGroup], Asynch
     """The same for asyncio; what are attributes there are verbs here."""
 
     broker: AsyncRemoteBroker
-    _reader = AsyncRemoteReader
+    _reader: Callable[..., AsyncRemoteReader] = AsyncRemoteReader
     _group = AsyncRemoteGroup
 
     def iterate(self, partition: int = 0, offset: Place = "next", **filters: Any) -> AsyncIterator[RemoteRecord]:

@@ -9,6 +9,7 @@ columns.py          the kinds of events by name
 http_parser.py      answers of HTTP/1.1
 properties.py       content headers
 tables.py           field tables
+traffic.py          the frames of a client over AMQP
 """
 
 import re
@@ -21,6 +22,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 TWINS = {
+    "leveret.client.amqp.traffic": "leveret.pure.traffic",
     "leveret.core.properties": "leveret.pure.properties",
     "leveret.core.tables": "leveret.pure.tables",
     "leveret.storage.journal.columns": "leveret.pure.columns",

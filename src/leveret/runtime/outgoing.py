@@ -100,13 +100,7 @@ def prepare(message: Outgoing, bytes_max: int, policy: QueuePolicy | None = None
     content_type, data = encode(message.body)
     check_size(len(data), bytes_max)
     ttl_ms = None if message.ttl is None else _time("ttl", message.ttl)
-    properties = Properties(
-        headers=_headers(message),
-        delivery_mode=PERSISTENT_MODE,
-        priority=_priority(message.priority),
-        expiration=None if ttl_ms is None else str(ttl_ms),
-        **{"content_type": content_type, **_properties(message)},
-    )
+    properties = properties_of(message, content_type)
     if properties.headers:
         check_headers(*content(properties, b""))
     return PreparedMessage(
@@ -117,6 +111,17 @@ def prepare(message: Outgoing, bytes_max: int, policy: QueuePolicy | None = None
         ttl_ms=ttl_ms,
         group=0 if message.group is None else group_key(message.group),
         key=_key(message, data, policy),
+    )
+
+
+def properties_of(message: Outgoing, content_type: str) -> Properties:
+    """What a message says about itself on the wire."""
+    return Properties(
+        headers=_headers(message),
+        delivery_mode=PERSISTENT_MODE,
+        priority=_priority(message.priority),
+        expiration=None if message.ttl is None else str(_time("ttl", message.ttl)),
+        **{"content_type": content_type, **_properties(message)},
     )
 
 
