@@ -12,14 +12,6 @@ UNSUPPORTED = frozenset({errno.ENOTSUP, errno.EINVAL, errno.ENOTTY})
 ZEROS = bytes(1 << 20)
 
 
-def datasync(fd: int) -> None:
-    """Make the content of a file durable."""
-    if hasattr(os, "fdatasync"):
-        os.fdatasync(fd)
-    else:
-        sync(fd)
-
-
 def sync(fd: int) -> None:
     """Make the content and the attributes of a file durable, or the names in a directory."""
     if hasattr(fcntl, "F_FULLFSYNC"):
@@ -31,6 +23,10 @@ def sync(fd: int) -> None:
         else:
             return
     os.fsync(fd)
+
+
+datasync = getattr(os, "fdatasync", sync)
+"""Make the content of a file durable."""
 
 
 def allocate(fd: int, size: int) -> None:

@@ -57,7 +57,6 @@ class Served:
         self.server = AmqpServer(
             self.broker.runtime, self.access, AmqpLimits(), ConnectionBudget(100, 100, 100), **more
         )
-        self.broker.runtime.on_durable(self.server.durable)
 
     async def close(self) -> None:
         await self.server.drain(320, "CONNECTION_FORCED - the test is over", 1)

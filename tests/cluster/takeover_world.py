@@ -42,7 +42,7 @@ class DiskWorld(World):
         store = self.broker.runtime.store
         assert store is not None
         store.commit.flush()
-        while self.hub.durable_batch < self.broker.runtime.durable_batch:
+        while self.hub.waiting.count:
             self.hub.durable(self.frames.get(timeout=PATIENCE_S))
 
 

@@ -11,7 +11,7 @@ from leveret.core.broker import HOUR_MS, Broker
 from leveret.core.errors import DiskFull, QueueFull
 from leveret.core.properties import Properties
 from leveret.core.tally import COUNTERS
-from leveret.runtime.commit_scheduler import EVENT_COMMIT_MS, CommitScheduler
+from leveret.runtime.durability import EVENT_COMMIT_MS, CommitScheduler
 from leveret.storage.disk import Disk
 from leveret.storage.journal.columns import KINDS, EventColumns
 from leveret.storage.journal.files.recovery import verify

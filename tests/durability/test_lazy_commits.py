@@ -7,7 +7,7 @@ from time import monotonic
 import pytest
 
 from leveret.clock import give_turn
-from leveret.runtime.commit_scheduler import LAZY_COMMIT_BYTES, LAZY_COMMIT_MS
+from leveret.runtime.durability import LAZY_COMMIT_BYTES, LAZY_COMMIT_MS
 from leveret.storage.journal.journal import FileJournal
 from leveret.wire.methods import (
     BasicAck,

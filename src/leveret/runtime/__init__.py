@@ -2,9 +2,8 @@
 
 shared/              what all nodes share: in Redis, or in the memory of this process while Redis is away
 bodies.py            bodies: bytes, text or anything that JSON can say
-commit_scheduler.py  when what was appended goes to the disk, and what waits until it is there
 declare.py           declarations of queues, streams and exchanges; the options of a queue and which argument each sets
-durability.py        what waits for commit batches of the journal, also answers as futures for tasks and threads
+durability.py        when what was appended goes to the disk, and what waits until it is there
 key_rotation.py      rotation of the encryption key: everything that another key encrypts, or none
 large_bodies.py      large bodies: put into the blob store before their message is published
 leases.py            renews the leases of messages that are being handled, each at half of its time

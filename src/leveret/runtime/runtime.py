@@ -24,7 +24,7 @@ from leveret.core.broker import Broker
 from leveret.core.dispatch import pump
 from leveret.core.errors import BrokerClosed, JournalError, JournalFailed
 from leveret.observability.tracing import BrokerTracer
-from leveret.runtime.commit_scheduler import CommitScheduler
+from leveret.runtime.durability import CommitScheduler, DurableNotifier
 from leveret.runtime.key_rotation import OtherKeys, Rotation
 from leveret.runtime.large_bodies import LargeBodies
 from leveret.runtime.receipts import Receipts
@@ -75,10 +75,11 @@ class QueueDispatcher:
 
     def plan(self) -> None:
         """Wake up when something is due: in the core, or to be committed."""
-        self._ticker.plan(self._runtime.commits.plan())
-        deadline_ms = self._core.next_deadline_ms
-        if deadline_ms is not None and deadline_ms < self._ticker.planned_ms:
-            self._ticker.plan(deadline_ms)
+        next_ms, deadline_ms = self._runtime.commits.plan(), self._core.engine.next_deadline_ms
+        if deadline_ms is not None and deadline_ms < next_ms:
+            next_ms = deadline_ms
+        if next_ms < self._ticker.planned_ms:
+            self._ticker.plan(next_ms)
 
     # In the thread
 
@@ -243,6 +244,7 @@ class Runtime:
         self.dispatch = self._dispatcher.dispatch
         self.kick, self.wait, self.wait_async = self.commits.kick, self.commits.wait, self.commits.wait_async
         self._hears_durable: Callable[[int], None] | None = None
+        self._awaited: DurableNotifier | None = None
 
     @property
     def streams(self) -> StreamStore:
@@ -274,7 +276,8 @@ class Runtime:
         try:
             if self.closed:
                 raise BrokerClosed("the broker was closed: open it again")
-            self.commits.check()
+            if self.store is not None and self.store.commit.failed is not None:
+                self.commits.check()
             self.commits.awaited = False
             self._dispatcher.tick()
         except BaseException:
@@ -332,19 +335,21 @@ class Runtime:
         """The last commit batch that is on the disk; 0 for a broker in memory."""
         return self.commits.durable_batch
 
-    def on_durable(self, callback: Callable[[int], None]) -> None:
+    def on_durable(self, callback: Callable[[int], None], awaited: DurableNotifier | None = None) -> None:
         """Call back with the number of each commit batch that has become durable, from whatever thread wrote it.
 
-        The callback sees to it that the lock is taken soon, which wakes the readers of streams.
+        The callback sees to it that the lock is taken soon, which wakes the readers of streams. With `awaited` it is
+        called only if something waits there, or such a reader.
         """
-        self._hears_durable = callback
+        self._hears_durable, self._awaited = callback, awaited
 
     def _durable(self, commit_batch: int) -> None:
         """A commit batch is durable: readers of streams can go on. From whatever thread wrote it."""
         if self.tracer is not None:
             self.tracer.durable(commit_batch)
         if self._hears_durable is not None:
-            self._hears_durable(commit_batch)
+            if self._awaited is None or self._awaited.count or self.core.engine.dirty:
+                self._hears_durable(commit_batch)
         elif self.core.engine.dirty:
             with self.lock:
                 self._dispatcher.dispatch()

@@ -34,24 +34,6 @@ class Threads:
         self._pool.shutdown(wait=False)
 
 
-class LoopThread:
-    """The running event loop, as other threads reach it."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
-
-    def call(self, function: Callable[..., object], *arguments: object) -> None:
-        """Call a function in the loop soon, from any thread; nothing is called in a loop that has ended."""
-        try:
-            if threading.get_ident() == self._thread:
-                self._loop.call_soon(function, *arguments)
-            else:
-                self._loop.call_soon_threadsafe(function, *arguments)
-        except RuntimeError:  # the loop is closed
-            return
-
-
 class Ticker:
     """A thread that calls back when a planned time has come, however long that takes; started by the first plan."""
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from leveret.clock import Clock, closed_gate, open_gate
 from leveret.core.queue import Queue
-from leveret.runtime.threads import LoopThread
+from leveret.runtime.durability import LoopThread
 
 
 class Waiter(Protocol):

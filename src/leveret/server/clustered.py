@@ -234,7 +234,6 @@ class NodeServer(ServerProcess):
         oauth = oauth_of(options)
         authentication = authentication_of(options, access, shared.failures("token"), oauth)
         amqp = AmqpServer(runtime, access, limits_of(options), admissions.amqp, self._connect, authentication)
-        runtime.on_durable(amqp.durable)
         amqp.hub.audit, amqp.hub.node = self._audit, self._place.node
         shards = moving(self._place, **broker_options(options))
         edges = NodeEdges(options, runtime, access, self._decide)

@@ -264,10 +264,7 @@ class ServerProcess:
         shared = Shared(options, runtime.clock)
         oauth = oauth_of(options)
         authentication = authentication_of(options, access, shared.failures("token"), oauth)
-        with runtime:
-            # Under the lock: no frame becomes durable between what the hub knows and what it is told.
-            amqp = AmqpServer(runtime, access, limits_of(options), admissions.amqp, authentication=authentication)
-            runtime.on_durable(amqp.durable)
+        amqp = AmqpServer(runtime, access, limits_of(options), admissions.amqp, authentication=authentication)
         amqp.hub.audit = audit = self._audit
         alerting = alerting_of(options, runtime)
         operations = OperationContext(

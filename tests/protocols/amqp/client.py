@@ -73,7 +73,7 @@ class World:
 
     def work(self) -> None:
         """Do what was put off to other threads, and wait for the disk."""
-        while self.jobs or self.hub.waits_for_disk:
+        while self.jobs or self.hub.waiting.count:
             if self.jobs:
                 self.jobs.popleft()()
             else:

@@ -122,6 +122,7 @@ class Mac:
         system = {name: value for name, value in vars(os).items() if name not in missing} | {"fsync": self.fsync}
         monkeypatch.setattr(file_sync, "os", SimpleNamespace(**system))
         monkeypatch.setattr(file_sync, "fcntl", SimpleNamespace(F_FULLFSYNC=F_FULLFSYNC, fcntl=self.fcntl))
+        monkeypatch.setattr(file_sync, "datasync", file_sync.sync)
 
     def fsync(self, fd: int) -> None:
         self.calls.append("fsync")

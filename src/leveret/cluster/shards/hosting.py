@@ -85,7 +85,6 @@ class Hosting:
         with broker.runtime as core:
             unpack(core)
             server = AmqpServer(broker.runtime, self._access, self._limits, NO_SOCKETS)
-            broker.runtime.on_durable(server.durable)
         return Served(broker, server, epoch)
 
     def _shard(self, shard_id: str, served: Served) -> Shard:

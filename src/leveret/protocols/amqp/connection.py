@@ -116,7 +116,7 @@ class AmqpConnection(FrameSession):
 
     def receive(self, data: bytes | bytearray | memoryview) -> None:
         """Take what came from the socket; never raises for what a client sent."""
-        self.received_ms = self.hub.core.now_ms
+        self.received_ms = self.hub.core.engine.now_ms
         self.received_bytes += len(data)
         self.received_count += 1
         if self.finished or self.unreadable:
@@ -131,7 +131,7 @@ class AmqpConnection(FrameSession):
     def take_output(self) -> bytes:
         data = self.outlet.take_all() if self.finished else self.outlet.take()
         if data:
-            self.sent_ms = self.hub.core.now_ms
+            self.sent_ms = self.hub.core.engine.now_ms
             self.sent_bytes += len(data)
             self.sent_count += 1
         if self._holds and not self.outlet.paused and not self.outlet.is_overfull:
@@ -271,7 +271,7 @@ class AmqpConnection(FrameSession):
         self._holds.discard(reason)
         if self.waiting and not self._holds:
             self.waiting = False
-            self.received_ms = self.hub.core.now_ms
+            self.received_ms = self.hub.core.engine.now_ms
             self.hub.resumed(self)
         self.outlet.note()
 

@@ -97,8 +97,8 @@ class Hub:
         self.short_heartbeats: set[AmqpConnection] = set()
         self.traffic = TrafficCounts()
         self.opened: Counter[str] = Counter(connection=0, channel=0)
-        self.durable_batch = runtime.durable_batch
-        self._waiting = DurableNotifier()
+        self.waiting = DurableNotifier()
+        """What is to be done when the disk is done."""
         self._slowed: list[AmqpConnection] = []
         self._resumed: list[AmqpConnection] = []
         self._complained_ms = 0
@@ -118,6 +118,7 @@ class Hub:
         if self.is_behind and not connection.finished:
             connection.hold(Hold.DISK)
             self._slowed.append(connection)
+            self.when_durable(_nothing)
 
     @contextmanager
     def locked(self) -> Iterator[Broker]:
@@ -170,10 +171,10 @@ class Hub:
         `lazily`: that is in no hurry, so nothing is written earlier than it would be anyway.
         """
         frame = self.runtime.commit()
-        if frame <= self.durable_batch:
+        if frame <= self.runtime.durable_batch and not self.waiting.count:  # else it would be done before those
             action()
             return
-        self._waiting.add(frame, lambda error: action())
+        self.waiting.add(frame, lambda error: action())
         if not lazily:
             self.runtime.kick()
 
@@ -181,23 +182,20 @@ class Hub:
         """A commit batch of the journal is on the disk, and all before it."""
         # A broker that was closed meanwhile, or lost to another owner, has no client to tell.
         with suppress(BrokerClosed, JournalFailed), self.locked():
-            self.durable_batch = max(self.durable_batch, frame)
-            self._waiting.notify(self.durable_batch)
-            if not self.is_behind:
-                slowed, self._slowed = self._slowed, []
-                for connection in slowed:
-                    connection.let_go(Hold.DISK)
+            self.waiting.notify(frame)
+            slowed, self._slowed = self._slowed, []
+            if slowed and self.is_behind:
+                self._slowed = slowed
+                self.when_durable(_nothing)
+                slowed = []
+            for connection in slowed:
+                connection.let_go(Hold.DISK)
         self.resume()
 
     @property
     def is_behind(self) -> bool:
         """Whether so much waits for the disk that connections have to wait, too."""
-        return self.runtime.behind or len(self._waiting) >= WAITING_MAX
-
-    @property
-    def waits_for_disk(self) -> bool:
-        """Whether something is to be done when the disk is done."""
-        return bool(self._waiting)
+        return self.runtime.behind or self.waiting.count >= WAITING_MAX
 
     def answer_when_durable(self, connection: AmqpConnection, answer: Callable[[], None]) -> None:
         """Answer when all that was done until now is on the disk; the connection is not read until then."""

@@ -24,8 +24,8 @@ from leveret.protocols.amqp.limits import AmqpLimits
 from leveret.protocols.amqp.watch import SWEEP_MS
 from leveret.protocols.net.admission import ConnectionBudget, Slot
 from leveret.protocols.net.listener import SocketServer
+from leveret.runtime.durability import LoopThread
 from leveret.runtime.runtime import Runtime
-from leveret.runtime.threads import LoopThread
 from leveret.security.access import Access
 from leveret.security.authentication import Authentication
 from leveret.security.logins import LoginAttempt
@@ -214,6 +214,7 @@ class AmqpServer(SocketServer[AmqpSocket]):
             decide=self._decide,
             soon=self._thread.call,
         )
+        runtime.on_durable(partial(self._thread.call, self.hub.durable), self.hub.waiting)
         self.limits = limits
         self.buffer = memoryview(bytearray(READ_BYTES))
         self._jobs: set[Future[Any]] = set()
@@ -274,10 +275,6 @@ class AmqpServer(SocketServer[AmqpSocket]):
         self._beat = self._loop.call_later(SWEEP_S, self._send_heartbeats)
         with suppress(JournalFailed):
             self.hub.beat()
-
-    def durable(self, frame: int) -> None:
-        """A frame of the journal is on the disk; called by the thread that wrote it."""
-        self._thread.call(self.hub.durable, frame)
 
     def _in_thread(self, job: Callable[[], T], done: Callable[[T], None]) -> None:
         """Run a job in a thread, then `done` in the loop; called by the thread that pushes a message, whichever

@@ -16,12 +16,11 @@ from typing import Any, Protocol, TypeVar
 from leveret.core.broker import Broker as Core
 from leveret.core.errors import LeveretError, QueueNotFound, TooMany
 from leveret.runtime.declare import VHOST, milliseconds
-from leveret.runtime.durability import PendingAnswer
+from leveret.runtime.durability import LoopThread, PendingAnswer
 from leveret.runtime.message import Message
 from leveret.runtime.outgoing import Outgoing
 from leveret.runtime.queue import RuntimeQueue
 from leveret.runtime.runtime import Runtime
-from leveret.runtime.threads import LoopThread
 from leveret.runtime.verbs import Durable
 from leveret.security.access import Access
 

@@ -26,7 +26,9 @@ from typing import Protocol
 
 from leveret.core.errors import DiskFull, Fenced, JournalFailed
 from leveret.core.histogram import Histogram
-from leveret.storage.journal.files.segments import BatchSealer
+from leveret.storage.disk import Bytes
+from leveret.storage.encryption import MasterKeys, SegmentCipher, sealed_batch
+from leveret.storage.journal.files.segments import ENCRYPTED, SegmentHeader
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.journal.records import CommitBatch
 
@@ -61,9 +63,8 @@ def stopped(error: OSError) -> JournalFailed:
 class Companion(Protocol):
     """What becomes durable together with the commit batches of a journal: the streams of a broker."""
 
-    @property
-    def dirty(self) -> bool:
-        """Whether something was appended since the last `take`."""
+    dirty: bool
+    """Whether something was appended since the last `take`."""
 
     def take(self) -> None:
         """Choose what the next commit is about. Under the lock."""
@@ -82,8 +83,9 @@ class CommitBatchWriter(ABC):
     syncs_always: bool
 
     def __init__(self) -> None:
-        self._sealer = BatchSealer(0)
-        self.segment = 0
+        self.segment = self._salt = 0
+        self._cipher: SegmentCipher | None = None
+        self._sealed: tuple[int, bytes] | None = None
         self.written = self.bytes_written = self.syncs = 0
         self.sync_through = 0
         """Commit batches up to this one are to be synced whatever the mode."""
@@ -93,8 +95,23 @@ class CommitBatchWriter(ABC):
         """How much was in each of them."""
 
     def resume(self, segment: int, salt: int, last_seq: int) -> None:
-        """Go on behind the last commit batch; segment 0 means that the next commit batch begins a new one."""
-        self.segment, self._sealer, self.written = segment, BatchSealer(salt), last_seq
+        """Go on behind the last commit batch, not encrypted; segment 0: the next commit batch begins a new one."""
+        self.segment, self._salt, self.written = segment, salt, last_seq
+
+    def begin(self, header: SegmentHeader, keys: MasterKeys) -> None:
+        """Go on in a new segment."""
+        self._salt, self._sealed = header.salt, None
+        self._cipher = None if header.key.is_plain else header.cipher(keys)
+
+    def sealed(self, batch: CommitBatch, synced: int) -> Bytes:
+        """A commit batch as it lies in the segment: encrypted once, if at all, so that its nonce is used once."""
+        if self._sealed is not None and self._sealed[0] == batch.seq:
+            return self._sealed[1]
+        batch.finish(self._salt, 0 if self._cipher is None else ENCRYPTED, synced)
+        if self._cipher is None:
+            return batch.checked()
+        self._sealed = batch.seq, sealed_batch(self._cipher, self._salt, batch)
+        return self._sealed[1]
 
     def commit(self, batch: CommitBatch) -> None:
         """Write a commit batch and make it as durable as was asked for."""
@@ -120,7 +137,7 @@ class CommitBatchWriter(ABC):
 
     def end_append(self, batch: CommitBatch) -> None:
         self.written = batch.seq
-        self._sealer.forget()
+        self._sealed = None
         self.bytes_written += batch.plain_bytes
 
 
@@ -141,6 +158,8 @@ class Commit:
         self.on_failure = on_failure
         self.on_durable: Callable[[int], None] | None = None
         self.companion: Companion | None = None
+        self._accompanied = False
+        """Whether the companion has chosen what the next commit is about, and that is not durable."""
         self._mutex = threading.Lock()
         self._gates: dict[int, threading.Lock] = {}
         self._callbacks: dict[int, list[Outcome]] = {}
@@ -240,7 +259,8 @@ class Commit:
     def _next_batch(self) -> CommitBatch | None:
         """The next commit batch, empty if there is only something for the companion; the caller holds the lock."""
         batch = self._journal.next_batch()
-        if self.companion is not None and (batch is not None or self.companion.dirty):
+        if self.companion is not None and (self._accompanied or self.companion.dirty):
+            self._accompanied = True
             self.companion.take()
             return batch or self._journal.mark()
         return batch
@@ -248,7 +268,8 @@ class Commit:
     def _wrote(self, batch: CommitBatch) -> None:
         """A commit batch is on the disk; the caller holds the lock."""
         self._journal.wrote(batch)
-        if self.companion is not None:
+        if self.companion is not None and self._accompanied:
+            self._accompanied = False
             self.companion.committed()
 
     def _write(self, batch: CommitBatch) -> bool:
@@ -256,7 +277,7 @@ class Commit:
         return self._attempt(lambda: self._commit(batch))
 
     def _commit(self, batch: CommitBatch) -> None:
-        if self.companion is not None:
+        if self.companion is not None and self._accompanied:
             self._writer.account(self._commit_companion(self.companion, batch.when_ms))
         self._writer.commit(batch)
 

@@ -19,7 +19,7 @@ class StreamRecorder(Recorder):
         self,
         queue: Queue,
         logs: list[PartitionLog],
-        noted: list[StreamRecorder],
+        note: Callable[[StreamRecorder], None],
         fetch: Callable[[bytes], bytes],
         author: Author,
     ) -> None: ...

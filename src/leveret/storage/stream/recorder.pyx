@@ -106,16 +106,16 @@ cdef class StreamRecorder(Recorder):
     cdef readonly list logs             # leveret.storage.stream.log.PartitionLog of each partition
     cdef public bint dirty              # something was appended since the last commit
     cdef public bint closed
-    cdef list noted                     # where the owner finds those that are dirty
+    cdef object note                    # tells the owner that it is dirty
     cdef Author author                  # of all streams of a broker
     cdef object fetch                   # the body of a pointer into the blob store
     cdef dict places                    # key -> partition
     cdef uint32_t turn
 
-    def __init__(self, queue, list logs not None, list noted not None, fetch, Author author not None) -> None:
+    def __init__(self, queue, list logs not None, note, fetch, Author author not None) -> None:
         self.queue = queue
         self.logs = logs
-        self.noted = noted
+        self.note = note
         self.fetch = fetch
         self.author = author
         self.places = {}
@@ -139,7 +139,7 @@ cdef class StreamRecorder(Recorder):
         self.offset = log.next_offset - 1
         if not self.dirty:
             self.dirty = True
-            self.noted.append(self)
+            self.note(self)
         return 0
 
     cdef int record_changed(self, Content* content, uint64_t now_ms) except -1:

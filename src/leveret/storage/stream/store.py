@@ -195,11 +195,12 @@ class StreamStore(NoStreams):
         self._disk = threading.Lock()
         self._noted: list[StreamRecorder] = []
         self._taken: list[StreamRecorder] = []
-        self._owed = False  # something waits for a commit batch that no caller has asked for
+        self.dirty = False
+        """Whether something was appended since the last commit began, or waits for a commit batch."""
         self._unsynced: list[int] = []
         self._gone: list[StreamRecorder] = []
         self._recorders: dict[int, StreamRecorder] = {}
-        self._logs = 0
+        self.partitions = 0
         self.author = Author()
         core.streams = self
         streams = [queue for queue in core.queues.values() if queue.policy.queue_type == STREAM]
@@ -210,6 +211,7 @@ class StreamStore(NoStreams):
             self.abandon()
             raise
         self._unsynced.clear()
+        self.dirty = False
         self.groups = ConsumerGroups(core)
         self.lost_records = sum(log.recovered.lost_records for recorder in self for log in recorder.logs)
         if not options.salvage:
@@ -226,8 +228,8 @@ class StreamStore(NoStreams):
 
     def recorder_of(self, queue: Queue) -> StreamRecorder:
         count = queue.policy.partitions
-        if self._logs + count > LOGS_MAX:
-            raise TooMany(f"there are {self._logs} partitions of streams, the limit is {LOGS_MAX}: delete some")
+        if self.partitions + count > LOGS_MAX:
+            raise TooMany(f"there are {self.partitions} partitions of streams, the limit is {LOGS_MAX}: delete some")
         options = replace(self._options, segment_bytes=self._segment_bytes(queue))
         logs: list[PartitionLog] = []
         try:
@@ -240,10 +242,11 @@ class StreamStore(NoStreams):
             if isinstance(error, DamagedJournal):
                 raise DamagedJournal(f"stream '{queue.name}', partition {len(logs)}: {error}") from error
             raise
-        recorder = StreamRecorder(queue, logs, self._noted, self._fetch, self.author)
+        recorder = StreamRecorder(queue, logs, self._note, self._fetch, self.author)
         self._recorders[queue.id] = recorder
         self._unsynced.append(queue.id)
-        self._logs += count
+        self.dirty = True
+        self.partitions += count
         return recorder
 
     def _segment_bytes(self, queue: Queue) -> int:
@@ -252,7 +255,7 @@ class StreamStore(NoStreams):
     def drop(self, queue: Queue) -> None:
         recorder = self._recorders.pop(queue.id)
         recorder.closed = True
-        self._logs -= recorder.partitions
+        self.partitions -= recorder.partitions
         self._gone.append(recorder)
         self.groups.delete_stream(queue.vhost, queue.name)
 
@@ -263,10 +266,9 @@ class StreamStore(NoStreams):
 
     # Committing
 
-    @property
-    def dirty(self) -> bool:
-        """Whether something was appended since the last commit began."""
-        return self._owed or bool(self._noted)
+    def _note(self, recorder: StreamRecorder) -> None:
+        self._noted.append(recorder)
+        self.dirty = True
 
     @property
     def behind(self) -> bool:
@@ -275,7 +277,7 @@ class StreamStore(NoStreams):
 
     def take(self) -> None:
         """Choose what the next commit is about; what an interrupted one was about is still in it."""
-        self._owed = False
+        self.dirty = False
         noted = self._noted[:]
         self._noted.clear()
         for recorder in noted:
@@ -300,7 +302,7 @@ class StreamStore(NoStreams):
     def committed(self) -> None:
         """What was taken is durable: those who wait for it can read on."""
         if not self._directories.settled:
-            self._owed = True  # some of it was written after its commit batch had been sent: the next one has it
+            self.dirty = True  # some of it was written after its commit batch had been sent: the next one has it
             return
         taken, self._taken = self._taken, []
         for recorder in taken:
@@ -343,7 +345,7 @@ class StreamStore(NoStreams):
         with self._disk:
             self._directories.tidy()
         if not self._directories.settled:
-            self._owed = True
+            self.dirty = True
 
     def foreign_segments(self) -> tuple[list[tuple[StreamRecorder, PartitionLog, Segment]], set[bytes]]:
         """Segments of files that the first key does not encrypt; and the master keys of those that are in a database.
@@ -375,7 +377,7 @@ class StreamStore(NoStreams):
                 recorder.closed = True
                 for log in recorder.logs:
                     log.close(now_ms)
-            self._owed = not self._directories.settled
+            self.dirty = bool(self._noted) or not self._directories.settled
             self._directories.close()
 
     def abandon(self) -> None:

@@ -25,10 +25,8 @@ from leveret.storage.encryption import (
     SegmentCipher,
     batch_nonce,
     checked,
-    sealed_batch,
 )
 from leveret.storage.journal.entries import read_head
-from leveret.storage.journal.records import CommitBatch
 from leveret.storage.segments import HEADER_BYTES
 
 FRAME_HEADER_BYTES = 48
@@ -156,34 +154,6 @@ def resealed(data: bytes, segment: int, keys: MasterKeys) -> bytes:
     if offset < len(data):
         raise DamagedJournal(f"{segment_name(segment)} is damaged at {offset}: restore it from a backup")
     return b"".join(parts)
-
-
-class BatchSealer:
-    """Commit batches as they lie in the segment that is being written; each is encrypted once, if at all."""
-
-    def __init__(self, salt: int) -> None:
-        """Go on in a segment with this salt, which is not encrypted."""
-        self._salt = salt
-        self._cipher: SegmentCipher | None = None
-        self._sealed: tuple[int, bytes] | None = None
-
-    def begin(self, header: SegmentHeader, keys: MasterKeys) -> None:
-        self._salt = header.salt
-        self._cipher, self._sealed = None if header.key.is_plain else header.cipher(keys), None
-
-    def sealed(self, batch: CommitBatch, synced: int) -> Bytes:
-        """The bytes of a commit batch; a repeated write has the same bytes, so that its nonce is used once."""
-        if self._sealed is not None and self._sealed[0] == batch.seq:
-            return self._sealed[1]
-        batch.finish(self._salt, 0 if self._cipher is None else ENCRYPTED, synced)
-        if self._cipher is None:
-            return batch.checked()
-        self._sealed = batch.seq, sealed_batch(self._cipher, self._salt, batch)
-        return self._sealed[1]
-
-    def forget(self) -> None:
-        """The last commit batch is written."""
-        self._sealed = None
 
 
 class SegmentReader:

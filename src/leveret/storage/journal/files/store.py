@@ -340,7 +340,7 @@ class SegmentWriter(CommitBatchWriter):
         if batch.segment != self.segment:
             self._begin_segment(batch)
         try:
-            write_all(self._disk, self._fd, self._sealer.sealed(batch, self.synced))
+            write_all(self._disk, self._fd, self.sealed(batch, self.synced))
         except OSError as error:
             if error.errno in NO_ROOM:
                 self._disk.truncate(self._fd, batch.offset)
@@ -362,5 +362,5 @@ class SegmentWriter(CommitBatchWriter):
         header = SegmentHeader(batch.segment, batch.seq, secrets.randbits(32), keys.new_key())
         fd = create_file(self._disk, segment_name(batch.segment), header.pack())
         self.close()
-        self._sealer.begin(header, keys)
+        self.begin(header, keys)
         self._fd, self.segment = fd, batch.segment

@@ -387,7 +387,7 @@ class TableWriter(CommitBatchWriter):
         if batch.segment != self.segment:
             self._begin(batch)
         beside = () if self.beside is None else self.beside.take()
-        data = self._sealer.sealed(batch, self.written)
+        data = self.sealed(batch, self.written)
         if not self._table.append(SegmentRow(batch.segment, batch.offset, batch.seq, data, beside)):
             raise Unknown("the frame was not appended: it is there already, or another owner has taken over")
 
@@ -402,7 +402,7 @@ class TableWriter(CommitBatchWriter):
         self._began(header)
 
     def _began(self, header: SegmentHeader) -> None:
-        self._sealer.begin(header, self._keys)
+        self.begin(header, self._keys)
         self.segment = header.segment
         self._beginning = None
 
