@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.sim.cluster.__main__ import main
+from tests.sim.cluster.history import History
 from tests.sim.cluster.mutants import MUTANTS, seeds_until_caught
 from tests.sim.cluster.world import FAULT_KINDS, World, explore
 
@@ -42,3 +43,20 @@ def test_a_finding_is_a_failure_that_can_be_shown_again(
     monkeypatch.setattr("tests.sim.cluster.world.Node", MUTANTS["no-sequence"].node_class)
     assert main(["--seed", "5", "--seeds", "10"]) == 1
     assert "make sim-cluster SEED=" in capsys.readouterr().out
+
+
+def test_letters_are_judged_in_the_order_of_their_frames() -> None:
+    """A process that was stopped tells of a letter after the next owner, which knows it, was brought it again."""
+    history = History()
+    for number, is_new, frame in ((12, False, 26), (13, True, 27), (12, True, 26)):
+        history.brought("1/", number, is_new, frame)
+    history.judge()
+    assert history.findings == []
+
+
+def test_letters_that_are_new_twice_or_overtaken_are_findings() -> None:
+    history = History()
+    for number, is_new, frame in ((13, True, 27), (12, True, 28), (13, True, 29)):
+        history.brought("1/", number, is_new, frame)
+    history.judge()
+    assert [found.kind for found in history.findings] == ["disordered", "repeated"]

@@ -72,7 +72,7 @@ class Cluster:
 
         def brought(found: list[Brought] | None) -> None:
             for each in found or ():
-                self.history.brought(*each)
+                self.history.brought(*each, host.committed)
             self._answer(host, len(found or ()), Once(done))
 
         return lambda: host.process.after(self.loop.delay_ms(), lambda: host.ask(Request("bring", (batch,), brought)))

@@ -14,6 +14,7 @@ stuck         the faults are over, and a shard is not served
 
 from collections import Counter
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import NamedTuple
 
 from leveret.storage.journal.postgres.table import ShardRow
@@ -43,7 +44,8 @@ class History:
     """To another shard."""
     moved_messages: set[str] = field(default_factory=set)
     """Those of them that somebody took there."""
-    _messages: dict[str, set[int]] = field(default_factory=dict)
+    _letters: dict[str, list[tuple[int, bool, int]]] = field(default_factory=dict)
+    """Of each sender: the frame in which a letter was taken, whether it was known already, its number."""
     _appends: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def find(self, kind: str, what: str) -> None:
@@ -85,18 +87,28 @@ class History:
         self.counts["confirms"] += 1
         told.add(message)
 
-    def brought(self, sender: str, number: int, is_new: bool) -> None:
-        """A shard has a letter of another one; letters of one bag are numbered in their order."""
+    def brought(self, sender: str, number: int, is_new: bool, frame: int) -> None:
+        """A shard has a letter of another one in a frame, of which a process that was stopped may tell much later."""
         self.counts["letters"] += 1
-        before = self._messages.setdefault(sender, set())
-        if is_new and number in before:
-            self.find("repeated", f"letter {number} of {sender} was taken twice")
-        elif is_new and before and number < max(before):
-            self.find("disordered", f"letter {number} of {sender} was taken after {max(before)}")
-        before.add(number)
+        self._letters.setdefault(sender, []).append((frame, not is_new, number))
+
+    def _judge_letters(self) -> None:
+        """Letters of one sender are numbered in their order, and each of them is new once."""
+        for sender, letters in self._letters.items():
+            new: set[int] = set()
+            highest = 0
+            for _, is_known, number in sorted(letters, key=itemgetter(0, 1)):
+                if not is_known and number in new:
+                    self.find("repeated", f"letter {number} of {sender} was taken twice")
+                elif not is_known and number < highest:
+                    self.find("disordered", f"letter {number} of {sender} was taken after {highest}")
+                if not is_known:
+                    new.add(number)
+                highest = max(highest, number)
 
     def judge(self) -> None:
-        """All queues were emptied: look for what is missing."""
+        """All queues were emptied: look for what is missing, and for letters that came twice or out of order."""
+        self._judge_letters()
         for message in sorted(self.published - self.taken_messages):
             self.find("lost", f"{message} was published and never seen")
         for message in sorted(self.rejected - self.dead.keys()):

@@ -18,7 +18,7 @@ forget-settled      what clients settled with the owner before is not settled ag
 import itertools
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from leveret.cluster.proxy.claims import Delivered
 from leveret.cluster.transfer.message import OutboxBatch
@@ -26,7 +26,7 @@ from leveret.storage.journal.postgres.table import SegmentRow, ShardRow
 from tests.sim.cluster.database import State
 from tests.sim.cluster.mail import FULL, Brought, MailRoom
 from tests.sim.cluster.node import Node
-from tests.sim.cluster.shard import ShardHost
+from tests.sim.cluster.shard import Request, ShardHost
 from tests.sim.cluster.table import SimTable
 from tests.sim.cluster.world import explore
 
@@ -134,12 +134,38 @@ class NoBundles(MailRoom):
             super().post(home, OutboxBatch([each], batch.queue), answered)
 
 
-class SendEarly(MailRoom):
-    """Does not wait for commits."""
+class EarlyMail(MailRoom):
+    """Does not wait for commits, nor for its turn after what is asked for now."""
+
+    def __init__(self, host: ShardHost) -> None:
+        self._jobs: list[Callable[[], None]] = []
+        super().__init__(host)
 
     def when_durable(self, action: Callable[[], None]) -> None:
         """Do it now."""
         action()
+
+    def wake(self, job: Callable[[], None]) -> None:
+        """Do something as soon as what is done now is done."""
+        self._jobs.append(job)
+        self._host.work(self.send)
+
+    def send(self) -> None:
+        """Do what waits."""
+        while self._jobs:
+            self._jobs.pop(0)()
+
+
+class SendEarly(ShardHost):
+    """Sends letters of what it has not committed."""
+
+    mail: EarlyMail
+    mail_class = EarlyMail
+
+    def _done(self, request: Request) -> Any:
+        answer = super()._done(request)
+        self.mail.send()
+        return answer
 
 
 class HoldUp(MailRoom):
@@ -194,7 +220,7 @@ MUTANTS = {
     "early-confirm": Mutant(with_host(EarlyConfirm), 2),
     "no-dedup": Mutant(with_mail(NoDedup), 1),
     "no-bundles": Mutant(with_mail(NoBundles), 15),
-    "send-early": Mutant(with_mail(SendEarly), 1037),
+    "send-early": Mutant(with_host(SendEarly), 69),
     "hold-up": Mutant(with_mail(HoldUp), 20),
     "forget-settled": Mutant(with_host(ForgetSettled), 3),
 }
