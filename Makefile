@@ -16,7 +16,7 @@ CONSOLE_VENDOR := src/leveret/protocols/console/page/vendor
 # What only tests need of compiled code, and what the package has.
 COMPILED_TESTS := $(wildcard tests/storage/journal/*.pyx)
 COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h') $(COMPILED_TESTS)
-STUBS := $(subst /,.,$(patsubst src/%.pyi,%,$(shell find src -name '*.pyi')))
+STUBS := $(subst /,.,$(patsubst src/%.pyx,%,$(filter src/%.pyx,$(COMPILED))))
 TREES := $(wildcard src tests bench examples)
 BENCHES := $(wildcard bench/bench_$(or $(BENCH),*).py)
 LOAD := $(wildcard bench/amqp/load/*.[ch])
@@ -68,9 +68,9 @@ lint: $(VENV)/.dev
 	$(PY) -m ruff format --check .
 
 types: $(VENV)/.dev
-	$(PY) -m mypy --strict --num-workers auto $(TREES) setup.py
+	$(PY) -m mypy --strict --num-workers auto $(TREES) setup.py stubs.py
 
-# A stub names what Python modules use, so it may have less than its module; disjoint bases are not for Python 3.11.
+# Disjoint bases are not for Python 3.11.
 stubs: $(VENV)/.dev
 	@$(PY) -m mypy.stubtest --mypy-config-file pyproject.toml --ignore-missing-stub --ignore-disjoint-bases $(STUBS)
 
@@ -208,7 +208,7 @@ $(VENV)/.created:
 
 # A compiled module beside an edited source would win silently, so all of them go before anything is compiled.
 # A change of the build's own settings also drops the generated C: Cython looks at time stamps only.
-$(VENV)/.built: pyproject.toml setup.py $(COMPILED) | $(VENV)/.created
+$(VENV)/.built: pyproject.toml setup.py stubs.py $(COMPILED) | $(VENV)/.created
 	@printf '#include <Python.h>\n' | $${CC:-cc} -fsyntax-only -xc \
 		-I"$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("include"))')" - || { \
 		echo 'A C compiler and the Python headers are needed: on Debian, `apt-get install build-essential python3-dev`.' >&2; \
@@ -219,7 +219,7 @@ $(VENV)/.built: pyproject.toml setup.py $(COMPILED) | $(VENV)/.created
 	@touch $@
 
 # Spark comes as a source package, of which pip makes a wheel for a minute or more: meanwhile our own modules are compiled.
-$(VENV)/.dev: pyproject.toml setup.py $(COMPILED) | $(VENV)/.created
+$(VENV)/.dev: pyproject.toml setup.py stubs.py $(COMPILED) | $(VENV)/.created
 	@$(if $(filter pyproject.toml,$?),$(call wanted,["project"]["optional-dependencies"]["pipeline"]) \
 		| $(PIP) wheel --wheel-dir $(VENV)/wheels --requirement /dev/stdin & ) \
 	$(MAKE_COMMAND) --no-print-directory $(VENV)/.built && wait

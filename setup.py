@@ -9,6 +9,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 SOURCE = Path("src")
 DIRECTIVES = {
@@ -50,14 +51,31 @@ def extension(path: Path) -> Extension:
     )
 
 
+def make_stubs() -> None:
+    """Write a .pyi beside each .pyx: wheels and type checkers take them from there."""
+    sys.path.insert(0, str(Path(__file__).parent))
+    try:
+        from stubs import write_stubs
+    except ImportError:
+        sys.exit("leveret is built with Cython: install it with `pip install 'Cython>=3.2,<3.4'` and try again")
+    write_stubs(SOURCE)
+
+
+class BuildModules(build_py):  # type: ignore[misc]
+    """Has the stubs among the files of the package."""
+
+    def run(self) -> None:
+        make_stubs()
+        super().run()
+
+
 class BuildExtensions(build_ext):  # type: ignore[misc]
     """Generates the C of all modules at once, on all cores, and only when something is compiled: an sdist has no C."""
 
     def build_extensions(self) -> None:
-        try:
-            from Cython.Build import cythonize
-        except ImportError:
-            sys.exit("leveret is built with Cython: install it with `pip install 'Cython>=3.2,<3.4'` and try again")
+        make_stubs()
+        from Cython.Build import cythonize
+
         generated = cythonize(
             self.extensions,
             compiler_directives=DIRECTIVES,
@@ -73,7 +91,7 @@ class BuildExtensions(build_ext):  # type: ignore[misc]
 # Cython's helper processes may import this file again: they must not build.
 if __name__ == "__main__":
     setup(
-        cmdclass={"build_ext": BuildExtensions},
+        cmdclass={"build_ext": BuildExtensions, "build_py": BuildModules},
         ext_modules=[] if PURE else [extension(path) for path in sorted(SOURCE.rglob("*.pyx"))],
         options={"build_ext": {"parallel": CORES}},
     )

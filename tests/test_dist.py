@@ -3,6 +3,7 @@
 import re
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -44,14 +45,15 @@ def installed(work: Path, name: str, *wheels: str) -> Path:
 def test_the_sdist_has_every_source_and_nothing_that_is_generated(archive: Path) -> None:
     with tarfile.open(archive) as file:
         names = {name.partition("/")[2] for name in file.getnames()}
-    sources = {str(path.relative_to(ROOT)) for path in files(".py", ".pyx", ".pxd", ".pyi", ".h", under="src")}
+    sources = {str(path.relative_to(ROOT)) for path in files(".py", ".pyx", ".pxd", ".h", under="src")} | {"stubs.py"}
     assert not sources - names
-    assert not [name for name in names if name.endswith((".c", ".so"))]
+    assert not [name for name in names if name.endswith((".c", ".so", ".pyi"))]
 
 
 def test_a_wheel_without_compiled_modules_is_a_client(archive: Path, work: Path) -> None:
     made = dist.wheel(dist.unpacked(archive, work), work / "out", work, pure=True)
     assert made.name.endswith("-py3-none-any.whl")
+    assert {"leveret/py.typed", "leveret/core/queue.pyi"} < set(zipfile.ZipFile(made).namelist())
     python = installed(work, "pure", str(made))
     with ServerProcess(work) as server:
         text = example(CLIENT).replace("127.0.0.1:15672", f"127.0.0.1:{server.ports['http']}")

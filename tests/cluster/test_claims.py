@@ -383,14 +383,14 @@ def test_claims_out_of_order_are_refused(takeover: TakeoverWorld, client: Client
     client.received()
     shard_connection = next(each for each in takeover.proxied_clients if each.shard_id == HOME)
     record = (1).to_bytes(8, "big") + bytes(29)
-    shard_connection.method(1, next(claims.claims([("c", claims.Name(b"\x01q" + record))])))
+    shard_connection.method(1, next(claims.claims([("c", claims.PackedName(b"\x01q" + record))])))
     takeover.work()
     assert client.next(ChannelClose).reply_code == 406
 
 
 def test_many_claims_are_several_methods() -> None:
     record = bytes(37)
-    held = [("c", claims.Name(b"\x01q" + record))] * (claims.RECORDS_MAX + 1)
+    held = [("c", claims.PackedName(b"\x01q" + record))] * (claims.RECORDS_MAX + 1)
     told = [claims.claim_of(each) for each in claims.claims(held)]
     assert [(queue, consumer, len(records)) for queue, consumer, records in told] == [("q", "c", 64), ("q", "c", 1)]
 

@@ -4,7 +4,7 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from leveret.core.errors import NotSupported
 from leveret.core.held cimport BACKING_OFF, GIVEN_BACK, HELD_DEAD_MS, LEASED, SCHEDULED, Held, new_held
-from leveret.core.message cimport BLOB
+from leveret.core.message cimport BLOB, Message
 from leveret.core.names import described
 from leveret.core.ports cimport ACKED, CANCELLED, MOVED, Entry
 from leveret.core.queue cimport Queue
@@ -22,7 +22,7 @@ def state_of(Held held not None) -> str:
     return STATES.get(held.state, "done")
 
 
-def ready_after(Queue queue not None, tuple cursor, uint32_t count) -> tuple[list[Held], tuple | None]:
+def ready_after(Queue queue not None, cursor: Cursor, uint32_t count) -> tuple[list[Held], Cursor | None]:
     """Up to `count` ready messages in the order of their delivery (strict), from a cursor on; and the next cursor.
 
     The cursor is () at first and None after the last message; it stays good while messages come and go.
@@ -78,7 +78,7 @@ def due_of(Held held not None) -> tuple[int, int]:
     return held.when_ms, held.seq
 
 
-def read(Held held not None):
+def read(Held held not None) -> Message:
     cdef Queue queue = <Queue>held.queue
     return held.content if held.content is not None else queue.engine.journal.read(&held.entry)
 

@@ -42,14 +42,14 @@ cdef class DeadLetters:
     cdef readonly Engine engine
     cdef readonly Publisher publisher
     cdef object topology
-    cdef public object outbox           # gets the dead letters for queues of other brokers, or None
+    cdef public object outbox  # type: Outbox | None  # gets the dead letters for queues of other brokers, or None
     cdef object pending                 # dead, and not published again yet
     cdef bint is_publishing
-    cdef readonly dict held             # Held -> ids of the targets that have it: waiting for the others
+    cdef readonly dict held  # type: dict[Held, set[int]]  # ids of the targets that have it: waiting for the others
     cdef Py_ssize_t untried             # how many of them this pass has not tried yet
     cdef object alarm                   # when they are tried again
 
-    def __init__(self, Publisher publisher not None, topology) -> None:
+    def __init__(self, Publisher publisher not None, topology: "Topology") -> None:
         self.publisher = publisher
         self.engine = publisher.engine
         self.topology = topology
@@ -128,7 +128,7 @@ cdef class DeadLetters:
         if len(self.held) == 1:
             self.alarm.set(self.engine.now_ms + RETRY_MS)
 
-    def find_held(self, dict queues not None) -> None:
+    def find_held(self, queues: dict[int, Queue]) -> None:
         """Find the dead letters that are held, after a restart, and try them soon."""
         cdef Queue queue
         cdef Held held
@@ -161,7 +161,8 @@ cdef class DeadLetters:
         self.publish_pending()
 
     def dead_letter(
-        self, Queue queue not None, Message message not None, uint8_t reason, uint32_t deliveries=0, set reached=None,
+        self, Queue queue not None, Message message not None, uint8_t reason, uint32_t deliveries=0,
+        reached: set[int] | None = None,
     ) -> bool:
         """Publish a message again where its queue sends its dead; False: it is to be held until all targets take it.
 
@@ -274,7 +275,7 @@ cdef class Callbacks(QueueCallbacks):
     cdef DeadLetters dead_letters
     cdef object delete_unused
 
-    def __init__(self, DeadLetters dead_letters not None, delete_unused) -> None:
+    def __init__(self, DeadLetters dead_letters not None, delete_unused: Callable[[Queue], None]) -> None:
         self.dead_letters = dead_letters
         self.delete_unused = delete_unused
 

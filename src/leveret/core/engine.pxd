@@ -17,16 +17,16 @@ cdef class Engine:
     cdef readonly Journal journal
     cdef readonly Timers timers
     cdef public QueueCallbacks callbacks
-    cdef public object name_consumer    # journals the number of a consumer's name
+    cdef public object name_consumer  # type: Callable[[str, int], None]  # journals the number of a consumer's name
     cdef public uint64_t tag            # the broker's part of message ids
     cdef readonly uint64_t now_ms       # the latest time seen: it never goes back
     cdef readonly uint64_t last_seq
     cdef readonly uint64_t last_lease
-    cdef readonly list dirty            # watched queues that have something to take
-    cdef readonly dict consumer_ids
-    cdef readonly dict blobs            # pointer -> queue places that name it
-    cdef readonly list released         # pointers that no message names any more
-    cdef public Tracer tracer           # gets traced messages, or None
+    cdef readonly list dirty  # type: list[Queue]  # watched queues that have something to take
+    cdef readonly dict consumer_ids  # type: dict[str, int]
+    cdef readonly dict blobs  # type: dict[bytes, int]  # pointer -> queue places that name it
+    cdef readonly list released  # type: list[bytes]  # pointers that no message names any more
+    cdef public Tracer tracer  # type: Tracer | None  # gets traced messages, or None
     cdef int budget                     # how much more this tick may do
     cpdef int refused(self, uint8_t how, uint64_t size, str exchange=*, uint32_t queue=*) except -1
     cdef uint64_t advance(self, uint64_t now_ms) noexcept

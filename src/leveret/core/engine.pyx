@@ -97,7 +97,7 @@ cdef class Engine:
         cdef Timer timer = self.timers.first()
         return None if timer is None else timer.when_ms
 
-    def take_dirty(self) -> list:
+    def take_dirty(self) -> list[Queue]:
         """The watched queues that got something since the last call."""
         cdef list dirty = self.dirty
         if dirty:

@@ -22,7 +22,7 @@ cdef class Holder:
     cdef int due(self, Held held, uint64_t now_ms) except -1
 
 cdef class Held(Timer):
-    cdef readonly Holder queue
+    cdef readonly Holder queue  # type: Queue
     cdef Entry entry
     cdef readonly uint64_t ready_ms     # with the number: its place in the queue
     cdef readonly uint64_t group

@@ -7,7 +7,7 @@
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
-BOUNDS = tuple(1 << bucket for bucket in range(BUCKETS - 1))
+BOUNDS: tuple[int, ...] = tuple(1 << bucket for bucket in range(BUCKETS - 1))
 """What the values of each bucket are below; those of the last one are below nothing."""
 
 
@@ -53,7 +53,7 @@ cdef PriorityCounts note_priority(PriorityCounts known, uint8_t priority, uint8_
     return known
 
 
-def quantile(buckets, double share) -> float | None:
+def quantile(buckets: Sequence[int], double share) -> float | None:
     """The value that this share of all values is below, as far as buckets tell; None when there are none.
 
     Values are taken to be spread evenly in their bucket; those of the last one to be at its lower end.

@@ -34,7 +34,7 @@ cdef class Message:
         return self.route[2 + self.route[0] :].decode("utf-8", "surrogateescape")
 
     @property
-    def properties(self):
+    def properties(self) -> Properties:
         """The decoded AMQP properties; decoded once."""
         if self.decoded is None:
             self.decoded = decode_header(self.header)

@@ -75,7 +75,7 @@ cdef struct Content:    # a message on its way in, in parts that lie somewhere f
     uint8_t flags
 
 cdef class Journal:
-    cdef readonly dict bodies           # seq -> Message: what need not be read back
+    cdef readonly dict bodies  # type: dict[int, Message]  # seq -> Message: what need not be read back
     cdef readonly bint full             # the disk is nearly full: publishes are refused, settling goes on
     cdef readonly bint history          # it also keeps what only history needs
     cdef int published(self, Content* content, Message message, list queues, Place* place) except -1

@@ -51,20 +51,20 @@ cdef class Properties:
 
     cdef public object content_type, content_encoding, headers, delivery_mode, priority, correlation_id, reply_to
     cdef public object expiration, message_id, timestamp, type, user_id, app_id, cluster_id
-    content_type = None
-    content_encoding = None
-    headers = None
-    delivery_mode = None
-    priority = None
-    correlation_id = None
-    reply_to = None
-    expiration = None
-    message_id = None
-    timestamp = None
-    type = None
-    user_id = None
-    app_id = None
-    cluster_id = None
+    content_type = None  # type: str | None
+    content_encoding = None  # type: str | None
+    headers = None  # type: dict[str, Any] | None
+    delivery_mode = None  # type: int | None
+    priority = None  # type: int | None
+    correlation_id = None  # type: str | None
+    reply_to = None  # type: str | None
+    expiration = None  # type: str | None
+    message_id = None  # type: str | None
+    timestamp = None  # type: int | None
+    type = None  # type: str | None
+    user_id = None  # type: str | None
+    app_id = None  # type: str | None
+    cluster_id = None  # type: str | None
 
 
 def decode_header(bytes payload not None) -> Properties:
@@ -114,7 +114,7 @@ def encode_header(Properties properties not None, uint64_t body_size) -> bytes:
         free(writer.data)
 
 
-def content(Properties properties, bytes body not None) -> tuple[bytes, int]:
+def content(properties: Properties | None, bytes body not None) -> tuple[bytes, int]:
     """Content header and body as one bytes object, and the length of the header."""
     if properties is None:
         return make_content(BARE_HEADER, PyBytes_AS_STRING(body), PyBytes_GET_SIZE(body)), PROPERTIES_AT

@@ -26,7 +26,7 @@ def group_key(str group not None) -> int:
     return hashed or 1
 
 
-def group_of(dict headers) -> int:
+def group_of(headers: dict[str, Any]) -> int:
     """The number of the group that a header names; 0: none."""
     group = headers.get(GROUP_HEADER)
     return group_key(group) if isinstance(group, str) else 0
@@ -60,7 +60,7 @@ cdef class Publisher:
         return seq
 
     def send_many(
-        self, Queue queue not None, bytes header not None, list bodies not None, *, uint8_t priority=0,
+        self, Queue queue not None, bytes header not None, bodies: list[bytes], *, uint8_t priority=0,
         bint persistent=True, uint64_t expiry_ms=0, uint64_t due_ms=0, uint64_t group=0,
     ) -> list[int]:
         """Publish many bodies with the same properties (`header` is their content header); 0 stands for a refused one."""
@@ -79,7 +79,7 @@ cdef class Publisher:
         return numbers
 
     def publish(
-        self, list queues not None, bytes route not None, bytes content not None, uint32_t header_len, *,
+        self, queues: list[Queue], bytes route not None, bytes content not None, uint32_t header_len, *,
         uint8_t priority=0, bint persistent=True, bint blob=False, uint64_t expiry_ms=0, uint64_t due_ms=0,
         uint64_t group=0, bytes key=None,
     ) -> int:

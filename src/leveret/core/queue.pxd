@@ -23,18 +23,18 @@ cdef class Queue(Holder):
     cdef public bint deleted
     cdef readonly bytes route           # of a message sent straight to it
     cdef readonly object owner          # the connection that has exclusive use of it, or None
-    cdef readonly object arguments      # as declared
-    cdef readonly object policy         # leveret.core.policy.QueuePolicy
-    cdef public object dedup            # leveret.core.dedup.Dedup, or None
+    cdef readonly object arguments  # type: Mapping[str, Any] | None  # as declared
+    cdef readonly object policy  # type: QueuePolicy
+    cdef public object dedup  # type: Dedup
     cdef public uint32_t segment        # where its definition lies in the journal
-    cdef public Recorder recorder       # where messages go if this is a stream, else None
+    cdef public Recorder recorder  # type: Recorder | None  # where messages go if this is a stream, else None
     cdef list own_id                    # [id]: the journal takes lists
     cdef Ready ready                    # None before there is a message
     cdef dict held                      # seq -> Held: everything that is not in a lane
     cdef Expiries expiries              # None before something can expire
-    cdef public list consumers
+    cdef public list consumers  # type: list[Consumer] | None
     cdef Py_ssize_t turn
-    cdef readonly Consumer active       # with single active consumer
+    cdef readonly Consumer active  # type: Consumer | None  # with single active consumer
     cdef public bint watched            # a waiter is to be told when there is something to take
     cdef public uint64_t created_ms     # when it was declared; 0: by a version that did not note it
     cdef readonly uint64_t used_ms

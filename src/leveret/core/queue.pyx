@@ -20,8 +20,8 @@ cdef class Queue(Holder):
     """One queue of one virtual host."""
 
     def __init__(
-        self, Engine engine not None, uint32_t id, str vhost, str name, policy, arguments=None, *,
-        bint durable=True, bint auto_delete=False, owner=None,
+        self, Engine engine not None, uint32_t id, str vhost, str name, policy: "QueuePolicy",
+        arguments: Mapping[str, Any] | None = None, *, bint durable=True, bint auto_delete=False, owner=None,
     ) -> None:
         self.engine = engine
         self.id, self.own_id = id, [id]
@@ -33,11 +33,11 @@ cdef class Queue(Holder):
         self.used_ms = engine.now_ms
         self.apply(policy)
 
-    def change(self, arguments, policy) -> None:
+    def change(self, arguments: Mapping[str, Any] | None, policy: "QueuePolicy") -> None:
         self.arguments = arguments
         self.apply(policy)
 
-    def apply(self, policy) -> None:
+    def apply(self, policy: "QueuePolicy") -> None:
         self.policy = policy
         self.ttl_ms = NEVER if policy.message_ttl_ms is None else policy.message_ttl_ms
         self.retention_ms = NEVER if policy.retention_ms is None else policy.retention_ms
@@ -202,7 +202,10 @@ cdef class Queue(Holder):
             else:
                 return held
 
-    def take(self, uint32_t count, lease_ms=None, consumer=None, uint64_t bytes_max=0, large_bytes=None) -> list[Held]:
+    def take(
+        self, uint32_t count, lease_ms: int | None = None, consumer=None, uint64_t bytes_max=0,
+        large_bytes: Callable[[bytes], int] | None = None,
+    ) -> list[Held]:
         """Lease up to `count` messages; without `lease_ms` as long as the queue's policy says.
 
         With `bytes_max`, those after the first only as far as all together have no more; of a body that is kept

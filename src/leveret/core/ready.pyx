@@ -468,7 +468,7 @@ cdef class Ready:
         self.length = self.bytes = 0
         return gone
 
-    def fifos(self):
+    def fifos(self) -> list[Fifo]:
         """Every fifo, highest priority first; groups after the plain ones."""
         found = [(<Level>level).plain for level in reversed(self.levels) if level is not None]
         return found + list(self.groups.values()) if self.groups else found

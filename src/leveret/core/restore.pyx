@@ -26,10 +26,10 @@ cdef class Restorer(JournaledState):
     """What a journal reads a broker back into, and compacts; `definitions` is the broker's DefinitionLog."""
 
     cdef readonly Engine engine
-    cdef readonly dict queues           # id -> Queue
-    cdef readonly dict undefined        # id -> Queue whose definition has not been replayed yet
-    cdef public object definitions      # leveret.core.definition_log.DefinitionLog
-    cdef public object on_recovered     # called when the replay is over
+    cdef readonly dict queues  # type: dict[int, Queue]  # id -> Queue
+    cdef readonly dict undefined  # type: dict[int, Queue]  # id -> Queue whose definition has not been replayed yet
+    cdef public object definitions  # type: DefinitionLog
+    cdef public object on_recovered  # type: Callable[[], None]  # called when the replay is over
     cdef Placement places
     cdef object relocation              # what is left to move out of a segment
 
@@ -76,7 +76,10 @@ cdef class Restorer(JournaledState):
             return self.places.put_back(target, entry, entry.enqueued_ms, group)
         return target.wait(entry, group)
 
-    def adopt(self, Queue queue not None, str vhost, str name, policy, arguments, bint auto_delete) -> None:
+    def adopt(
+        self, Queue queue not None, str vhost, str name, policy: QueuePolicy, arguments: Mapping[str, Any] | None,
+        bint auto_delete,
+    ) -> None:
         """Give a queue the definition that came after its messages, and let them enter it again by its rules."""
         cdef list found = [self.places.pick(queue, seq) for seq in sorted(waiting_numbers(queue))]
         queue.ready = None

@@ -55,7 +55,7 @@ cdef int add_u32(bytearray out, uint32_t value) except -1:
     return add(out, &value, sizeof(value))
 
 
-def write(Engine engine not None, dict queues not None, dict defined not None) -> bytearray:
+def write(Engine engine not None, queues: dict[int, Queue], defined: dict[str, Any]) -> bytearray:
     """The state of a broker as bytes: its numbers, what is defined, and its queues."""
     cdef bytearray out = bytearray()
     definitions = json.dumps(defined, separators=(",", ":")).encode()
@@ -134,7 +134,7 @@ cdef class SnapshotCursor:
         return bytes(self.data[self.at - size : self.at])
 
 
-def read(Placement places not None, dict queues not None, definitions, snapshot) -> None:
+def read(Placement places not None, queues: dict[int, Queue], definitions: "DefinitionLog", snapshot: memoryview) -> None:
     """Fill an empty broker from a snapshot; `definitions` (a DefinitionLog) makes its queues."""
     cdef SnapshotCursor cursor = SnapshotCursor(snapshot)
     cdef uint64_t last_seq, now_ms

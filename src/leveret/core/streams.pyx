@@ -40,7 +40,10 @@ cdef class Recorder:
         """What each partition holds, for operators."""
         return []
 
-    def cursor(self, partition: int, start: object, now_ms: int, wanted=None, bint match_unfiltered=False) -> StreamCursor:
+    def cursor(
+        self, partition: int, start: object, now_ms: int, wanted: Collection[bytes] | None = None,
+        bint match_unfiltered=False,
+    ) -> StreamCursor:
         """A place to read one partition from; `start` is that of an x-stream-offset argument."""
         raise NotImplementedError
 
@@ -56,7 +59,7 @@ cdef class StreamCursor:
         """Go to the next one."""
         return 0
 
-    def missing(self) -> object:
+    def missing(self) -> Callable[[], None] | None:
         """What fetches the next records, to be called in another thread, and then `fetched`; None: they are here."""
         return None
 
@@ -70,14 +73,16 @@ cdef class StreamCursor:
 class NoStreams:
     """Where a broker keeps its streams; this one has no storage for them."""
 
+    author: Author
+
     def __init__(self) -> None:
         self.author = Author()
 
-    def recorder_of(self, queue: object) -> Recorder:
+    def recorder_of(self, queue: "Queue") -> Recorder:
         """The recorder of a stream, which may be new."""
         raise NotSupported("this broker keeps no streams: give it a place for them, or use another queue type")
 
-    def drop(self, queue: object) -> None:
+    def drop(self, queue: "Queue") -> None:
         """A stream was deleted: remove it when that is durable."""
 
     def forget(self, producer: bytes) -> None:

@@ -45,7 +45,9 @@ cdef object SECOND = timedelta(seconds=1)
 class MalformedTable(ValueError):
     """Bytes that are no table or no content header, or that go over a limit; `offset` says where."""
 
-    def __init__(self, what, offset):
+    offset: int
+
+    def __init__(self, what: str, offset: int) -> None:
         super().__init__(f"{what} at byte {offset}")
         self.offset = offset
 
@@ -62,7 +64,7 @@ class LongString(bytes):
     """A long string that is not UTF-8."""
 
 
-def decode_table(bytes data not None, offset: int = 0) -> tuple[dict, int]:
+def decode_table(bytes data not None, offset: int = 0) -> tuple[dict[str, Any], int]:
     """The table at an offset and the offset after it; raises MalformedTable and nothing else."""
     if not 0 <= offset <= len(data):
         raise MalformedTable("no table", offset)
@@ -71,7 +73,7 @@ def decode_table(bytes data not None, offset: int = 0) -> tuple[dict, int]:
     return table, reader.position
 
 
-def encode_table(dict table not None) -> bytes:
+def encode_table(table: dict[str, Any]) -> bytes:
     """The bytes of a table; raises InvalidArgument for what has no AMQP type or goes over a limit."""
     cdef Writer writer = Writer(NULL, 0, 0, 0, STORED_FIELDS_MAX, 0)
     try:

@@ -15,11 +15,11 @@ cdef uint64_t NEVER = 0xFFFFFFFFFFFFFFFF
 cdef Counters ZERO      # a global of C: all of it is 0
 cdef dict AT = {name: index for index, name in enumerate(ZERO)}     # a struct of such numbers is an array of them
 
-COUNTERS = tuple(AT)
+COUNTERS: tuple[str, ...] = tuple(AT)
 """The names of what is counted."""
 
 
-def column(list queues not None, str name not None) -> list[int]:
+def column(queues: list[Queue], str name not None) -> list[int]:
     """One counter of many queues."""
     cdef Py_ssize_t index = AT[name]
     cdef Queue queue
@@ -83,7 +83,7 @@ cdef class Counted:
         self.since_ms = engine.now_ms - min(engine.now_ms, <uint64_t>1)
         return self.since_ms
 
-    def note(self, Engine engine not None, queues) -> None:
+    def note(self, Engine engine not None, queues: Iterable[Queue]) -> None:
         """Note what each of these queues, all there are, has counted."""
         for queue in queues:
             self.note_queue(engine, queue)
@@ -128,7 +128,7 @@ cdef class Tally:
         self.oldest = NEVER
         self.waiting, self.processing = Histogram(), Histogram()
 
-    def add(self, list queues not None) -> None:
+    def add(self, queues: list[Queue]) -> None:
         cdef Queue queue
         for queue in queues:
             self.keep(queue)

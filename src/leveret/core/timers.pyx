@@ -16,7 +16,7 @@ cdef class Timer:
 cdef class Alarm(Timer):
     """Calls a function with the time when one has come; for what is not worth a class of its own."""
 
-    def __init__(self, Timers timers not None, action) -> None:
+    def __init__(self, Timers timers not None, action: Callable[[int], None]) -> None:
         self.timers = timers
         self.action = action
 

@@ -140,16 +140,16 @@ cdef class Tracer:
     def new_context(self) -> str:
         raise NotImplementedError
 
-    def published(self, message: Message, queues: list, start_ns: int) -> None:
+    def published(self, message: Message, queues: list[Queue], start_ns: int) -> None:
         """A message was put into these queues."""
 
-    def delivered(self, queue, held: Held, message: Message) -> None:
+    def delivered(self, queue: "Queue", held: Held, message: Message) -> None:
         """A message was handed out."""
 
-    def settled(self, queue, held: Held, message: Message, how: int) -> None:
+    def settled(self, queue: "Queue", held: Held, message: Message, how: int) -> None:
         """A message is about to leave a queue for good; `how`: see Settled in ports.pxd."""
 
-    def returned(self, queue, held: Held, message: Message, how: int) -> None:
+    def returned(self, queue: "Queue", held: Held, message: Message, how: int) -> None:
         """A message that was handed out is about to go back to its queue; `how`: see Returned in ports.pxd."""
 
 

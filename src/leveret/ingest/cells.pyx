@@ -159,7 +159,7 @@ cdef class PackedField:
     cdef Texts texts
     cdef Numbers numbers
 
-    def __init__(self, int place, Kind kind, bytes common not None, column) -> None:
+    def __init__(self, int place, Kind kind, bytes common not None, column: Texts | Numbers | None) -> None:
         """`common` are the bytes of the property in a content header, none if it is not there."""
         self.flag = <uint16_t>(1 << (15 - place))
         self.kind = kind
@@ -200,8 +200,8 @@ cdef class Packed:
     cdef bytearray room
 
     def __init__(
-        self, Texts bodies not None, list fields not None, *, uint8_t priority, delay_ms, ttl_ms, uint64_t group,
-        Numbers priorities=None, Numbers delays=None, Numbers ttls=None,
+        self, Texts bodies not None, fields: list[PackedField], *, uint8_t priority, delay_ms: int | None,
+        ttl_ms: int | None, uint64_t group, Numbers priorities=None, Numbers delays=None, Numbers ttls=None,
     ) -> None:
         """Rows with these fields, in the order in which content headers have them."""
         cdef PackedField field

@@ -5,7 +5,7 @@ from leveret.core.message cimport Message as Content
 from leveret.core.queue cimport Queue as CoreQueue
 
 cdef class Peeked:
-    cdef readonly object source         # the RuntimeQueue that it was taken from
+    cdef readonly object source  # type: ManagedQueue  # the RuntimeQueue that it was taken from
     cdef readonly Content content       # as the core has it
     cdef readonly uint64_t seq
     cdef readonly uint32_t deliveries

@@ -26,7 +26,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 cdef class Peeked:
     """A message that was looked at, by browse() or scheduled(): it cannot be settled."""
 
-    def __init__(self) -> None:
+    def __init__(self, *args, **kwargs) -> NoReturn:
         raise TypeError("messages come from receive() and browse()")
 
     @property
@@ -51,7 +51,7 @@ cdef class Peeked:
         return self.content.body if self.content.flags & BLOB else None
 
     @property
-    def body(self):
+    def body(self) -> Any:
         """The body as it was sent: bytes, text or what JSON says."""
         if self.parsed is None:
             self.parsed = decode(self.content.properties.content_type, self.data)
@@ -63,12 +63,12 @@ cdef class Peeked:
         return self.content.properties.content_type
 
     @property
-    def properties(self):
+    def properties(self) -> Properties:
         """The AMQP properties."""
         return self.content.properties
 
     @property
-    def headers(self) -> dict:
+    def headers(self) -> dict[str, Any]:
         """The headers that came with it, and x-death when it died."""
         headers = self.content.properties.headers
         return {name: value for name, value in headers.items() if name not in OWN} if headers else {}
@@ -188,7 +188,7 @@ def text_of(value) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def wrap(source, list taken not None) -> list[Message]:
+def wrap(source: "RuntimeQueue", taken: list[Held]) -> list[Message]:
     """The messages of leases; under the lock, because a lease that ends lets go of its content."""
     cdef list messages = []
     cdef Message message
@@ -208,7 +208,7 @@ def wrap(source, list taken not None) -> list[Message]:
     return messages
 
 
-def look(source, Held held not None) -> Peeked:
+def look(source: "ManagedQueue", Held held not None) -> Peeked:
     """A held or browsed message as one that was looked at."""
     cdef Peeked peeked = Peeked.__new__(Peeked)
     peeked.source = source
@@ -221,7 +221,7 @@ def look(source, Held held not None) -> Peeked:
     return peeked
 
 
-def ids(uint64_t tag, list numbers not None) -> list[str | None]:
+def ids(uint64_t tag, numbers: list[int]) -> list[str | None]:
     """The ids of numbered messages; None for those that were refused."""
     cdef uint64_t seq
     cdef list found = []
@@ -239,7 +239,7 @@ def all_bytes(list bodies not None, Py_ssize_t size_max) -> bool:
     return True
 
 
-def any_stored(list messages not None) -> bool:
+def any_stored(messages: list[Message]) -> bool:
     """Whether the body of one of them is in the blob store: getting it takes time."""
     cdef Message message
     for message in messages:
@@ -248,7 +248,7 @@ def any_stored(list messages not None) -> bool:
     return False
 
 
-def ack_all(CoreQueue queue not None, list messages not None) -> int:
+def ack_all(CoreQueue queue not None, messages: list[Message]) -> int:
     """Acknowledge messages of a queue; give the number of those whose lease had ended."""
     cdef Message message
     cdef Held held

@@ -25,7 +25,7 @@ cdef enum:
     CHARS = 48          # of 36 bytes in base64: without padding, and every one of them counts
     NO_DIGIT = 255
 
-RECEIPT_CHARS = CHARS
+RECEIPT_CHARS: int = CHARS
 PURPOSE = b"receipts"
 cdef const char* ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 cdef unsigned char VALUES[256]
@@ -84,7 +84,7 @@ cdef class Receipts:
     def write(self, uint32_t queue, uint64_t seq, uint64_t lease) -> str:
         return self.make(queue, seq, lease)
 
-    def read(self, uint32_t queue, receipt) -> tuple[int, int]:
+    def read(self, uint32_t queue, receipt: str) -> tuple[int, int]:
         """The message and lease of a receipt of this queue."""
         cdef Facts facts
         why = self.fault(receipt, &facts)

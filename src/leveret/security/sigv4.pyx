@@ -54,6 +54,8 @@ cdef str AGREES_NOT = (
 class SignatureRefused(AccessRefused):
     """A request that is not signed by one of our keys; `reason` is Amazon's name for why."""
 
+    reason: str
+
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
         self.reason = reason
@@ -66,7 +68,9 @@ cdef class SignedRequest:
     cdef bytes path, query, body
     cdef dict headers
 
-    def __init__(self, str method not None, bytes path not None, bytes query not None, dict headers, bytes body) -> None:
+    def __init__(
+        self, method: str, path: bytes, query: bytes, headers: dict[bytes, bytes], body: bytes | None
+    ) -> None:
         """A request as it came; `body` is None if only the head has come."""
         self.method = method
         self.path = path
@@ -124,12 +128,12 @@ cdef class Verifier:
     cdef object find
     cdef dict kept
 
-    def __init__(self, str service not None, find) -> None:
+    def __init__(self, str service not None, find: Callable[[str], AccessKey | None]) -> None:
         self.service = service
         self.find = find
         self.kept = {}
 
-    def verify(self, SignedRequest request not None, now_ms):
+    def verify(self, SignedRequest request not None, now_ms: int) -> "AccessKey":
         """The key that a request was signed with; SignatureRefused when there is none.
 
         Without its body: the key that it names, if everything is right that can be known by then.

@@ -80,7 +80,7 @@ cdef class FrameReader:
         self.frame_max = frame_max
         self.channel_max = channel_max
 
-    def feed(self, data) -> None:
+    def feed(self, data: bytes | bytearray | memoryview) -> None:
         """Add what came from the socket."""
         cdef Py_buffer view
         drop(&self.buffer, self.position)
@@ -99,7 +99,7 @@ cdef class FrameReader:
         self.buffer, writer.buffer = writer.buffer, self.buffer
         return True
 
-    def put_first(self, data) -> None:
+    def put_first(self, data: bytes | bytearray) -> None:
         """Let frames that were taken before be the next ones again."""
         cdef bytes rest = PyBytes_FromStringAndSize(<char*>self.buffer.data + self.position, self.buffered_bytes)
         self.position = self.buffer.size
@@ -300,11 +300,11 @@ def unexpected(uint8_t expects) -> ProtocolError:
 cdef class PendingOutput:
     """The connections that have something to send."""
 
-    def __init__(self, wake) -> None:
+    def __init__(self, wake: Callable[[], object]) -> None:
         self.waiting = []
         self.wake = wake
 
-    def take(self) -> list:
+    def take(self) -> list[Any]:
         """Those that have something to send since the last time."""
         waiting, self.waiting = self.waiting, []
         return waiting

@@ -55,7 +55,7 @@ cdef class ClientTraffic:
     cdef readonly uint16_t publishing       # the channel that is in confirm mode; 0: none
     cdef readonly uint64_t published
     cdef readonly uint64_t confirmed        # everything up to here was answered
-    cdef readonly list refused              # those that were answered by basic.nack
+    cdef readonly list refused  # type: list[int]  # those that were answered by basic.nack
     cdef set early                          # those that were answered before an earlier one
 
     def __init__(self, uint64_t body_bytes_max) -> None:
@@ -86,7 +86,7 @@ cdef class ClientTraffic:
 
     # In
 
-    def receive(self, data) -> list:
+    def receive(self, data: bytes | bytearray | memoryview) -> list[Delivery | tuple[int, bytes]]:
         """Deliveries, and other methods as (channel, payload), in their order; confirms are counted."""
         cdef Frame frame
         cdef list events = []
@@ -201,7 +201,7 @@ cdef class ClientTraffic:
         """Write a heartbeat."""
         self.writer.heartbeat()
 
-    def publish(self, uint16_t channel, bytes method not None, bytes header not None, int number_at, uint64_t number, list bodies not None) -> None:
+    def publish(self, uint16_t channel, bytes method not None, bytes header not None, int number_at, uint64_t number, bodies: list[bytes]) -> None:
         """Publish bodies by one method, with one header; `number_at` is where the number of each goes in it, -1: nowhere."""
         cdef bytes body
         cdef uint64_t position, size, piece, header_size = PyBytes_GET_SIZE(header)

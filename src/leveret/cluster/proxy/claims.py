@@ -36,7 +36,7 @@ _NUMBER = struct.Struct(">Q")
 _RECORD = struct.Struct(">QQQQIB")
 
 
-Name = NewType("Name", bytes)
+PackedName = NewType("PackedName", bytes)
 """The message of a delivery: its queue as a short string, then its record. One object for each delivery is enough."""
 
 
@@ -92,7 +92,7 @@ def names(queue: str, records: bytes) -> bytes:
     return NAMES + short(queue) + records
 
 
-def claims(held: Iterable[tuple[str, Name]]) -> Iterator[bytes]:
+def claims(held: Iterable[tuple[str, PackedName]]) -> Iterator[bytes]:
     """CLAIM, as often as needed: the deliveries of a channel with the tags of their consumers, in the order of tags."""
     for (consumer, queue), found in groupby(held, lambda each: (each[0], each[1][: -_RECORD.size])):
         for some in _some(found):
@@ -106,7 +106,7 @@ def claim_of(payload: bytes) -> tuple[str, str, list[Delivered]]:
     return queue, consumer, _records(payload, at)
 
 
-def settlements(settled: Iterable[tuple[int, Name]]) -> Iterator[bytes]:
+def settlements(settled: Iterable[tuple[int, PackedName]]) -> Iterator[bytes]:
     """SETTLE, as often as needed: how messages were settled, and which."""
     for (how, queue), found in groupby(settled, lambda each: (each[0], each[1][: -_RECORD.size])):
         for some in _some(found):

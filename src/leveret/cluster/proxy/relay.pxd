@@ -14,15 +14,15 @@ cdef enum Passing:
     ANEW                        # in frames that the client takes
 
 cdef class ShardConnectionBase:
-    cdef readonly FrameSession connection
+    cdef readonly FrameSession connection  # type: ProxyConnection
     cdef readonly FrameReader reader
     cdef readonly FrameWriter writer
-    cdef readonly dict shard_channels         # by number
-    cdef readonly dict closing          # numbers of channels that the shard has not closed yet: how often
+    cdef readonly dict shard_channels  # type: dict[int, Any]  # by number
+    cdef readonly dict closing  # type: dict[int, int]  # of channels that the shard has not closed yet: how often
     cdef readonly MessageNames unsure          # settlements, which are lost with the shard until they are durable
     cdef public uint64_t last_mark
     cdef public bint noted              # the connection knows that there is something to send
-    cdef public FrameSession direct     # the other end, if the shard is on this node and attached
+    cdef public FrameSession direct  # type: FrameSession | None  # the other end, if the shard is here and attached
     cdef public bint entered            # the lock of the shard is held
     cdef uint64_t turn                  # in which it is, or was held last
     # What is being received.
@@ -50,7 +50,7 @@ cdef class ShardChannelBase:
     cdef readonly uint16_t number
     cdef readonly MessageNames names           # of deliveries that are about to come
     cdef readonly Sent sent
-    cdef public dict consumers          # by tag
+    cdef public dict consumers  # type: dict[str, Any]  # by tag
     # The consumer of the last delivery, and what it asked for.
     cdef object consumer
     cdef bytes given                    # its tag as it came
@@ -71,7 +71,7 @@ cdef class ProxyRoute(ChannelRoute):
 cdef class Relay(ChannelTraffic):
     cdef readonly Tags tags
     cdef readonly Confirms confirms
-    cdef public dict shard_channels           # by shard
+    cdef public dict shard_channels  # type: dict[str, Any]  # by shard
     cdef int end(self, uint64_t tag, bint multiple, uint8_t how) except -1
     cdef int end_through(self, uint64_t tag, uint8_t how) except -1
     cdef public bint partial            # a shard refused a publish of the transaction that is committed

@@ -316,7 +316,7 @@ cdef class ShardChannelBase:
 cdef class ProxyRoute(ChannelRoute):
     """Where the messages of one exchange and routing key go, as long as nothing changes: shards, and what they take."""
 
-    def __init__(self, list queues not None, bint plain, list shard_ids not None) -> None:
+    def __init__(self, queues: list[Queue], bint plain, shard_ids: list[str]) -> None:
         ChannelRoute.__init__(self, queues, plain and len(queues) > 0)
         self.shard_ids = shard_ids
         limits = [queue.policy.max_message_bytes for queue in queues]
@@ -367,7 +367,7 @@ cdef class Relay(ChannelTraffic):
             self.connection.spoken()
         return 0
 
-    def tell(self, list verdicts not None) -> None:
+    def tell(self, verdicts: list[Verdict]) -> None:
         """Confirm publishes to the client; those of a transaction are confirmed by the answer to its commit."""
         cdef uint64_t number
         cdef bint multiple, safe

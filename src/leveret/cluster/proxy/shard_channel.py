@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leveret.clock import ticks_us
-from leveret.cluster.proxy.claims import Name, claims
+from leveret.cluster.proxy.claims import PackedName, claims
 from leveret.cluster.proxy.relay import ShardChannelBase
 from leveret.core.consumer_arguments import OFFSET, OFFSETS
 from leveret.wire.codec import encode
@@ -155,7 +155,7 @@ class ShardChannel(ShardChannelBase):
 
     # Coming and going
 
-    def reopen(self, held: Iterable[tuple[str, Name]]) -> None:
+    def reopen(self, held: Iterable[tuple[str, PackedName]]) -> None:
         """The shard has another owner, who is told what there is to know of this channel, and what the client holds."""
         self.consumers = {tag: consumer.resumed() for tag, consumer in self.consumers.items()}
         questions = [each for each in self._questions if each.then is not None]

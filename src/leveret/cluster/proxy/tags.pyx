@@ -60,7 +60,7 @@ cdef class MessageNames:
         while self.first < self.end and self.entries[self.first].number <= through:
             self.drop()
 
-    def renumber(self, uint64_t number) -> list[tuple[int, bytes]]:
+    def renumber(self, uint64_t number) -> list[tuple[int, PackedName]]:
         """Give all another number; how each was settled, and which message it is."""
         cdef Py_ssize_t i
         cdef list found = []
@@ -119,7 +119,7 @@ cdef class Tags:
             if self.slots[i].shard_channel != NULL and after < self.slots[i].tag <= through
         ]
 
-    def held(self, shard_channel) -> list[tuple[str, bytes]]:
+    def held(self, shard_channel: "ShardChannelBase") -> list[tuple[str, PackedName]]:
         """The deliveries of a shard channel that the next owner of its shard can find again, with the tags of their consumers."""
         cdef Py_ssize_t i
         return [
@@ -127,7 +127,7 @@ cdef class Tags:
             if self.slots[i].shard_channel == <PyObject*>shard_channel and self.slots[i].name.queue != NULL
         ]
 
-    def name(self, shard_channel, MessageNames names not None) -> None:
+    def name(self, shard_channel: "ShardChannelBase", MessageNames names not None) -> None:
         """Let the deliveries of a shard channel that have no names have those of their inner tags."""
         cdef Py_ssize_t i
         cdef const Name* name
@@ -138,14 +138,14 @@ cdef class Tags:
                     self.slots[i].name = name[0]
                     Py_INCREF(<object>name.queue)
 
-    def lost(self, shard_channel) -> None:
+    def lost(self, shard_channel: "ShardChannelBase") -> None:
         """A shard has lost its owner: what its next one cannot find is redelivered, and its tag is forgotten."""
         cdef Py_ssize_t i
         for i in range(self.first, self.end):
             if self.slots[i].shard_channel == <PyObject*>shard_channel and self.slots[i].name.queue == NULL:
                 self.slots[i].lost = True
 
-    def take_back(self, shard_channel) -> None:
+    def take_back(self, shard_channel: "ShardChannelBase") -> None:
         """A shard has taken back all that it had delivered."""
         cdef Py_ssize_t i
         for i in range(self.first, self.end):

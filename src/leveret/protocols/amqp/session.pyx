@@ -42,7 +42,7 @@ cdef class FrameSession:
         on_error               A frame was refused.
     """
 
-    def __init__(self, FrameReader reader not None, outbox) -> None:
+    def __init__(self, FrameReader reader not None, outbox: "PendingOutput") -> None:
         self.reader = reader
         self.outlet = Outlet(outbox, self)
         self.channels = {}
@@ -51,7 +51,7 @@ cdef class FrameSession:
         self.aside = {}
         self.returned = bytearray()
 
-    def receive(self, data) -> None:
+    def receive(self, data: bytes | bytearray | memoryview) -> None:
         """Take what came from the socket."""
         self.reader.feed(data)
         self.drain()

@@ -13,7 +13,7 @@ cdef class Subscriber(Consumer):
     cdef uint32_t prefix_len
 
 cdef class StreamSubscriber(Subscriber):
-    cdef readonly list cursors              # leveret.core.streams.StreamCursor of each partition that it reads
+    cdef readonly list cursors  # type: list[StreamCursor]  # of each partition that it reads
     cdef Py_ssize_t turn                    # the one that is read now
     cdef Held ticket                        # stands for all that is not acknowledged
     cdef uint8_t entries[25 + 28]           # that each record gets beside its own headers

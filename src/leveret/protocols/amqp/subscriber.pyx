@@ -95,8 +95,8 @@ cdef class StreamSubscriber(Subscriber):
     """Reads one partition of a stream, or all of them in turn."""
 
     def __init__(
-        self, ChannelTraffic channel not None, str tag, list cursors not None, *, bint partitioned=False, uint32_t prefetch=0,
-        bint exclusive=False, str name=None,
+        self, ChannelTraffic channel not None, str tag, cursors: Sequence[StreamCursor], *, bint partitioned=False,
+        uint32_t prefetch=0, bint exclusive=False, str name=None,
     ) -> None:
         Subscriber.__init__(self, channel, tag, prefetch=prefetch, exclusive=exclusive, name=name)
         self.cursors = cursors

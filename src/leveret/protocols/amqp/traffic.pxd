@@ -19,7 +19,7 @@ cdef enum Settlement:
 cdef class ChannelRoute:
     cdef readonly bytes wire        # exchange and routing key as they come
     cdef str exchange
-    cdef readonly list queues
+    cdef readonly list queues  # type: list[Queue]
     cdef readonly bint plain        # nothing but these decides where a message goes
     cdef bint simple                # every queue is durable and takes whatever comes
     cdef bint journaled             # every queue is a quorum queue: transient messages are journaled, too
@@ -28,12 +28,12 @@ cdef class ChannelRoute:
 
 cdef class ChannelTraffic(Gathering):
     cdef readonly Outlet outlet
-    cdef readonly object core           # leveret.core.broker.Broker
+    cdef readonly object core  # type: leveret.core.broker.Broker
     cdef readonly Publisher publisher
     cdef readonly uint16_t number
     cdef public uint64_t message_bytes_max
-    cdef readonly dict routes               # of all channels of the connection: wire -> Route
-    cdef readonly dict subscribers          # consumer tag -> Subscriber
+    cdef readonly dict routes  # type: dict[bytes, ChannelRoute]  # of all channels of the connection: wire -> Route
+    cdef readonly dict subscribers  # type: dict[str, Any]  # consumer tag -> Subscriber
     cdef readonly Unacked unacked
     cdef readonly uint64_t last_tag         # the delivery tag given last
     cdef public bint deaf                   # closing: nothing is heard but the answer to that
@@ -42,7 +42,7 @@ cdef class ChannelTraffic(Gathering):
     cdef public uint64_t published          # since confirms were asked for
     cdef readonly uint64_t confirmed
     cdef bint noted                         # the connection knows that there is something to confirm
-    cdef readonly list refused              # publishes that get a nack
+    cdef readonly list refused  # type: list[int]  # publishes that get a nack
     cdef public uint32_t prefetch           # for all consumers together; 0: no limit
     cdef Consumer latest                    # that got a message last, while there is such a limit
     cdef readonly uint32_t pushed           # to consumers, and not settled

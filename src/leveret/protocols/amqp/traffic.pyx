@@ -46,7 +46,7 @@ cdef const char* REPLY_TO = b"\x15amq.rabbitmq.reply-to"
 cdef class ChannelRoute:
     """Where the messages of one exchange and routing key go, as long as nothing changes."""
 
-    def __init__(self, list queues not None, bint plain) -> None:
+    def __init__(self, queues: list[Queue], bint plain) -> None:
         cdef Queue queue
         self.queues, self.plain = queues, plain
         self.simple = self.journaled = True
@@ -73,8 +73,8 @@ cdef class ChannelTraffic(Gathering):
     """
 
     def __init__(
-        self, Outlet outlet not None, core not None, uint16_t number, dict routes not None,
-        uint64_t message_bytes_max, Switch firehose not None,
+        self, Outlet outlet not None, core: leveret.core.broker.Broker, uint16_t number,
+        routes: dict[bytes, ChannelRoute], uint64_t message_bytes_max, Switch firehose not None,
     ) -> None:
         self.outlet, self.core, self.publisher, self.firehose = outlet, core, core.publisher, firehose
         self.number, self.routes = number, routes
@@ -345,7 +345,7 @@ cdef class ChannelTraffic(Gathering):
         finally:
             self.transacting = transacting
 
-    def requeue_all(self, keep=frozenset()) -> None:
+    def requeue_all(self, keep: Collection[int] = frozenset()) -> None:
         """Give back what was delivered and not settled, but for some; one that cannot be does not hold up the others."""
         problem = None
         if self.saturated():
@@ -482,7 +482,7 @@ def take_up(ChannelTraffic channel not None, uint64_t tag, Held held not None) -
     channel.last_tag = tag
 
 
-def adopt(ChannelTraffic channel not None, Consumer consumer not None, list tags not None) -> None:
+def adopt(ChannelTraffic channel not None, Consumer consumer not None, tags: list[int]) -> None:
     """Let a consumer that goes on have what it was given; it is the active one, if one only can be and it was."""
     cdef Queue queue = <Queue>consumer.queue
     cdef Py_ssize_t index

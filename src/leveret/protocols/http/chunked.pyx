@@ -161,7 +161,7 @@ cdef class ChunkedBody:
             raise Refusal(431, f"the trailers have over {self.limits.trailer_bytes_max} bytes: send less")
 
 
-def malformed(what):
+def malformed(what) -> Refusal:
     return Refusal(400, f"this is not HTTP/1.1: {what}: correct the chunks")
 
 

@@ -66,12 +66,12 @@ cdef class RequestReader:
     cdef int matched                        # characters of CRLF CRLF that were read last
     cdef bint keep_alive
     cdef bint used, upgraded                # the parser waits for a body that it does not get; it expects no HTTP
-    cdef readonly object phase
-    cdef readonly object request            # the one whose head is complete and whose body is not
+    cdef readonly object phase  # type: ReaderPhase
+    cdef readonly object request  # type: Request | None  # the one whose head is complete and whose body is not
     cdef readonly bint is_large             # whether its body is large, or may be
     cdef public bint awaits_continue        # whether the client waits to be told that its body is wanted
 
-    def __init__(self, limits, peer, received) -> None:
+    def __init__(self, limits: "HttpLimits", peer: "HttpPeer", received: Callable[[Request, bool], None]) -> None:
         """`received` gets each complete request, and whether the connection stays open after it."""
         self.limits = limits
         self.peer = peer
@@ -110,7 +110,7 @@ cdef class RequestReader:
         self.discard()
         self.parser = self.received = None
 
-    def too_large(self, bytes_max):
+    def too_large(self, bytes_max) -> Refusal:
         return Refusal(413, f"the body has over {bytes_max} bytes: send less at a time")
 
     def feed(self, bytes data not None) -> None:
@@ -215,7 +215,7 @@ cdef class RequestReader:
         except httptools.HttpParserError as error:
             raise Refusal(400, f"this is not HTTP/1.1: {error}") from None
 
-    def too_many_headers(self):
+    def too_many_headers(self) -> Refusal:
         what = f"{self.headers_max} lines or {self.head_bytes_max} bytes"
         return Refusal(431, f"the headers have over {what}: send less")
 

@@ -75,7 +75,7 @@ cdef bint is_id(str text) noexcept:
     return True
 
 
-def in_order(list entries not None, dict types not None) -> bool:
+def in_order(list entries not None, types: dict[str, type]) -> bool:
     """Whether entries are structures whose values have these types, with valid ids that are all different."""
     cdef set seen = set()
     for entry in entries:
@@ -93,7 +93,7 @@ def in_order(list entries not None, dict types not None) -> bool:
 
 
 def bodies(
-    list entries not None, frozenset options not None, Py_ssize_t size_max, Py_ssize_t total_max
+    entries: list[dict[str, Any]], options: frozenset[str], Py_ssize_t size_max, Py_ssize_t total_max
 ) -> list[bytes] | None:
     """The bodies of messages that are nothing else and can be sent as they are; None when one is not so."""
     cdef list found = []
@@ -112,7 +112,7 @@ def bodies(
     return found
 
 
-def sent(list entries not None, list data not None, uint64_t tag, list numbers not None) -> list[dict]:
+def sent(entries: list[dict[str, Any]], data: list[bytes], uint64_t tag, numbers: list[int]) -> list[dict[str, str]]:
     """What the sender of plain messages is told about those that were taken."""
     cdef list told = []
     cdef uint64_t seq
@@ -129,8 +129,8 @@ def sent(list entries not None, list data not None, uint64_t tag, list numbers n
 
 
 def received(
-    list messages not None, Receipts receipts not None, uint32_t queue, uint64_t tag, dict plain not None
-) -> list[dict]:
+    messages: list[Message], Receipts receipts not None, uint32_t queue, uint64_t tag, plain: dict[bytes, str | None]
+) -> list[dict[str, Any]]:
     """What is told about every message that was taken; a body that is no text is encoded.
 
     `plain` are the headers, from their flags on, of messages that have no other id than that of their number.
@@ -164,7 +164,7 @@ def newest_lease(Queue queue not None, uint64_t seq) -> Held | None:
     return None if held is None or held.state != LEASED or isinstance(held.consumer, Consumer) else held
 
 
-def acknowledge(Queue queue not None, Receipts receipts not None, list entries not None) -> int:
+def acknowledge(Queue queue not None, Receipts receipts not None, entries: list[dict[str, Any]]) -> int:
     """Settle the messages of receipts up to the first that is not good or whose lease has ended; give their count."""
     cdef Facts facts
     cdef Held held
@@ -228,7 +228,7 @@ cdef char* put_md5(char* out, const unsigned char* data, Py_ssize_t size) noexce
     return out + DIGEST_CHARS
 
 
-def sent_json(list entries not None, list data not None, uint64_t tag, list numbers not None) -> bytes | None:
+def sent_json(entries: list[dict[str, Any]], data: list[bytes], uint64_t tag, numbers: list[int]) -> bytes | None:
     """The result of a batch of plain messages, whose ids need no escapes; None when the queue took not all of them."""
     cdef Py_ssize_t i, size = len(SENT_HEAD) + len(END)
     cdef uint64_t seq
@@ -256,7 +256,7 @@ def sent_json(list entries not None, list data not None, uint64_t tag, list numb
 
 
 def received_json(
-    list messages not None, Receipts receipts not None, uint32_t queue, uint64_t tag, dict plain not None
+    messages: list[Message], Receipts receipts not None, uint32_t queue, uint64_t tag, plain: dict[bytes, str | None]
 ) -> bytes | None:
     """The result of a receive; None when a body is not ASCII or not at hand, or a message has an id of its own.
 
@@ -306,6 +306,6 @@ def received_json(
     return text
 
 
-def deleted_json(list entries not None) -> bytes:
+def deleted_json(entries: list[dict[str, Any]]) -> bytes:
     """The result of a batch that all went well, whose ids need no escapes."""
     return b"".join((SENT_HEAD, ",".join([f'{{"Id":"{entry["Id"]}"}}' for entry in entries]).encode(), END))

@@ -41,7 +41,7 @@ cdef enum:
     VALUES_BYTES_MAX = 64 << 20
 
 # What a row tells: the kinds of entries, and two more.
-KINDS = {
+KINDS: dict[int, str] = {
     KIND_MOVED: "moved", PUBLISH: "published", DELIVER: "delivered", SETTLE: "settled", RETURN: "returned",
     PURGE: "purged", KIND_SPARED: "spared", DEFINE: "defined", STARTED: "started", LOST: "lost",
     REFUSED: "refused", APPENDED: "appended", READ: "read", COUNTED: "counted",
@@ -70,14 +70,10 @@ cdef class Walk:
         self, const uint8_t[::1] data not None, str name not None, uint64_t offset, uint64_t end, uint32_t salt,
         open_batch,
     ) -> None:
-        self.name = name
+        self.name, self.salt, self.open_batch = name, salt, open_batch
         if end > <uint64_t>data.shape[0] or offset > end:
             raise self.damage(data.shape[0], "is cut")
-        self.data = data
-        self.offset = offset
-        self.end = end
-        self.salt = salt
-        self.open_batch = open_batch
+        self.data, self.offset, self.end = data, offset, end
 
     cdef bint find(self, BatchHeader* header) noexcept:
         """Read the header of the next commit batch; False when there is no whole commit batch of this segment."""
@@ -136,14 +132,18 @@ cdef class Survey(Walk):
 
     cdef readonly uint64_t start            # where the piece begins; it ends at `offset`
     cdef readonly int64_t first_ms, last_ms
-    cdef readonly set queues, consumers     # their numbers
-    cdef readonly list definitions, moved   # (what, payload); (offset of the commit batch, message, queue)
+    cdef readonly set queues, consumers  # type: set[int]  # their numbers
+    cdef readonly list definitions  # type: list[tuple[int, bytes]]  # what, payload
+    cdef readonly list moved  # type: list[tuple[int, int, int]]  # offset of the commit batch, message, queue
     cdef readonly int64_t first_seq         # the first message that was published here; NOT_SAID: none was
     cdef uint64_t moving                    # the message that ALSO entries are of, if it was moved forward
     cdef uint32_t last_queue, last_consumer
     cdef bint may_be_torn
 
-    def __init__(self, data, name, offset, end, salt, *, open_batch=None, bint may_be_torn=False) -> None:
+    def __init__(
+        self, data, str name, uint64_t offset, uint64_t end, uint32_t salt, *,
+        open_batch: Callable[[bytes, bytes], bytes] | None = None, bint may_be_torn=False,
+    ) -> None:
         Walk.__init__(self, data, name, offset, end, salt, open_batch)
         self.may_be_torn = may_be_torn
 
@@ -253,13 +253,13 @@ cdef class EventColumns(Walk):
     cdef Buffer routes, route_ends, headers, header_ends, bodies, body_ends, blobs
 
     def __init__(
-        self, data, name, offset, end, salt, *, open_batch=None, const uint8_t[::1] queues=None, int64_t since_ms=0,
-        int64_t until_ms=0x7FFFFFFFFFFFFFFF, bint content=False, bint moved=True,
+        self, data, str name, uint64_t offset, uint64_t end, uint32_t salt, *,
+        open_batch: Callable[[bytes, bytes], bytes] | None = None, const uint8_t[::1] queues=None,
+        int64_t since_ms=0, int64_t until_ms=0x7FFFFFFFFFFFFFFF, bint content=False, bint moved=True,
     ) -> None:
         Walk.__init__(self, data, name, offset, end, salt, open_batch)
         self.queues = queues
-        self.since_ms = since_ms
-        self.until_ms = until_ms
+        self.since_ms, self.until_ms = since_ms, until_ms
         self.content = content
         self.moved = moved
         self.clear()

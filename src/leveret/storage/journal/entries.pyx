@@ -50,7 +50,7 @@ cdef class Replay:
 
     cdef JournaledState state
     cdef readonly uint64_t entries
-    cdef readonly dict placed           # segment -> records put there
+    cdef readonly dict placed  # type: dict[int, int]  # segment -> records put there
     cdef uint64_t records               # of the commit batch that is being played
     cdef uint32_t segment
     cdef uint64_t area_offset           # where the bodies of the commit batch begin in the segment
@@ -59,7 +59,7 @@ cdef class Replay:
     cdef const uint8_t* index
     cdef uint64_t index_size
 
-    def __init__(self, JournaledState state, dict placed):
+    def __init__(self, JournaledState state, placed: dict[int, int]):
         self.state = state
         self.placed = placed
 

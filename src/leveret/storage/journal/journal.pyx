@@ -43,13 +43,11 @@ cdef class FileJournal(Journal):
 
     cdef readonly uint64_t pending          # the commit batch that is being filled: what a publisher waits for
     cdef readonly uint64_t durable          # the last commit batch that is confirmed
-    cdef readonly uint32_t segment          # where the commit batch being filled will begin
-    cdef readonly uint32_t offset
+    cdef readonly uint32_t segment, offset  # where the commit batch being filled will begin
     cdef uint32_t segment_filled            # the last one that holds more than empty commit batches
     cdef readonly uint64_t sealed_bytes     # of commit batches that are sealed and not yet written
     cdef public uint64_t frame_bytes_max
-    cdef uint64_t segment_bytes
-    cdef uint64_t unwritten_bytes_max
+    cdef uint64_t segment_bytes, unwritten_bytes_max
     cdef uint32_t tag_bytes
     cdef object clock
     cdef Buffer body, index, spare
@@ -64,7 +62,7 @@ cdef class FileJournal(Journal):
     cdef uint32_t window_segment, window_offset
     cdef bytes window
 
-    def __init__(self, options, clock):
+    def __init__(self, options: "JournalOptions", clock: Callable[[], int]):
         self.segment_bytes = options.segment_bytes
         self.unwritten_bytes_max = options.unwritten_bytes_max
         self.frame_bytes_max = FRAME_BYTES_MAX
@@ -78,7 +76,10 @@ cdef class FileJournal(Journal):
         self.body.extend(BATCH_HEADER_BYTES)
         self.live, self.placed = {}, {}
 
-    def begin(self, uint64_t seq, uint32_t segment, uint32_t offset, reader, dict live, dict placed) -> None:
+    def begin(
+        self, uint64_t seq, uint32_t segment, uint32_t offset, reader: "WindowReader", live: dict[int, int],
+        placed: dict[int, int],
+    ) -> None:
         """Take up a log whose next commit batch is number `seq` at this place."""
         self.pending = seq
         self.durable = seq - 1

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from leveret.core.errors import JournalFailed, StoreUnreachable
 from leveret.core.ports import JournaledState
@@ -36,9 +36,6 @@ from leveret.storage.journal.history import History
 from leveret.storage.journal.journal import FileJournal
 from leveret.storage.options import JournalOptions
 
-if TYPE_CHECKING:
-    from leveret.storage.journal.journal import Reader
-
 Names = Callable[[set[int]], dict[int, str]]
 """Gives the names of queues by their numbers; those that are gone are left out."""
 SLACK_BYTES = 1 << 30
@@ -52,6 +49,12 @@ COPIED_BYTES = 4 << 20
 """What one step of compaction copies while it holds the lock."""
 DRAINING_SHARE_MAX = 0.9
 """A segment that lost more than a tenth of what lived in it between two looks is given time."""
+
+
+class WindowReader(Protocol):
+    """Reads a part of a segment, and what lies behind it in the same block."""
+
+    def window(self, segment: int, offset: int, size: int, end: int) -> tuple[int, bytes]: ...
 
 
 class Store(ABC):
@@ -95,7 +98,7 @@ class Store(ABC):
     def _take_up(
         self,
         recover: Callable[[], RecoveredJournal],
-        reader: "Reader",
+        reader: WindowReader,
         writer: CommitBatchWriter,
         clock: Callable[[], int],
     ) -> RecoveredJournal:

@@ -51,7 +51,7 @@ cdef class Block:
     cdef readonly uint32_t count
     cdef readonly uint64_t first_ms
     cdef readonly uint64_t last_ms
-    cdef readonly dict producers            # producer -> the last sequence number in here
+    cdef readonly dict producers  # type: dict[bytes, int] | None  # producer -> the last sequence number in here
     cdef uint64_t filters
     cdef uint32_t flags
     cdef Buffer content                     # room for the header, then the records
@@ -83,9 +83,9 @@ cdef class Appender:
     cdef readonly uint64_t next_offset
     cdef readonly uint64_t last_ms
     cdef readonly uint64_t sealed_bytes     # of blocks that are not written, without the one being filled
-    cdef public object refusal              # why nothing is taken now, or None
+    cdef public object refusal  # type: Exception | None  # why nothing is taken now, or None
     cdef uint64_t block_bytes
-    cdef readonly object producers
+    cdef readonly object producers  # type: Producers
     cdef Block block
     cdef Block spare
     cdef list sealed

@@ -40,15 +40,15 @@ assert sizeof(RecordHeader) == RECORD_HEADER_BYTES
 
 MAGIC = b"LBLK"
 """How every block begins."""
-HEAD_BYTES = BLOCK_HEADER_BYTES
-RECORD_BYTES_MAX = 32 << 20
+HEAD_BYTES: int = BLOCK_HEADER_BYTES
+RECORD_BYTES_MAX: int = 32 << 20
 """Room for the largest message and its properties; a reader has to hold one at least."""
-BLOCK_BYTES_MAX = 64 << 20
+BLOCK_BYTES_MAX: int = 64 << 20
 """No block says that it is larger: a damaged length must not become that much memory."""
 cdef enum:
     TEXT_COUNT = 5
 
-TEXTS = ("route", "filter_value", "producer", "header", "body")
+TEXTS: tuple[str, ...] = ("route", "filter_value", "producer", "header", "body")
 """The values of a record, in their order."""
 
 cdef uint64_t _RECORD_BYTES_MAX = RECORD_BYTES_MAX
@@ -199,7 +199,7 @@ cdef class BlockHead:
         head.start, head.end = 0, size
         return head
 
-    def may_match(self, wanted, bint match_unfiltered) -> bool:
+    def may_match(self, wanted: Collection[bytes], bint match_unfiltered) -> bool:
         """Whether a record in here may have one of these filter values."""
         cdef bytes value
         cdef uint64_t bits
@@ -269,7 +269,8 @@ cdef bytes repeated(bytes last, const uint8_t* data, size_t size):
 
 
 def records_in(
-    bytes data, BlockHead head, uint64_t offset=0, uint64_t timestamp_ms=0, wanted=None, bint match_unfiltered=False
+    bytes data, BlockHead head, uint64_t offset=0, uint64_t timestamp_ms=0, wanted: Collection[bytes] | None = None,
+    bint match_unfiltered=False,
 ) -> list[StoredRecord] | None:
     """The records of a good block from an offset and a time on, filtered; None when they are not as long as they say."""
     cdef const uint8_t* at = <const uint8_t*>PyBytes_AS_STRING(data) + head.start + BLOCK_HEADER_BYTES
@@ -312,7 +313,7 @@ def records_in(
 cdef class Appender:
     """Numbers records and packs them; the writer gets the blocks in their order."""
 
-    def __init__(self, uint64_t next_offset, uint64_t last_ms, uint64_t block_bytes, producers):
+    def __init__(self, uint64_t next_offset, uint64_t last_ms, uint64_t block_bytes, producers: "Producers"):
         """Go on behind the last record; `producers` tells what is a duplicate."""
         self.next_offset = next_offset
         self.last_ms = last_ms
@@ -401,7 +402,7 @@ cdef class Appender:
         self.spare = block
 
 
-def block_at(bytes data not None, Py_ssize_t at):
+def block_at(bytes data not None, Py_ssize_t at) -> BlockHead | None:
     """The header of a block whose segment is not known; None unless the whole of it is here and undamaged."""
     if at < 0 or PyBytes_GET_SIZE(data) - at < BLOCK_HEADER_BYTES:
         return None
@@ -418,7 +419,7 @@ cdef class BlockColumns:
     cdef readonly uint64_t rows
     cdef readonly uint64_t size_bytes   # of all values
 
-    def __init__(self, uint64_t first, uint64_t end, wanted) -> None:
+    def __init__(self, uint64_t first, uint64_t end, wanted: Collection[str]) -> None:
         cdef Py_ssize_t i
         self.first = first
         self.end = end

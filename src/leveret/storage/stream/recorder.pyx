@@ -85,7 +85,7 @@ cdef Labels read_labels(dict headers):
     return labels
 
 
-def check_labels(dict headers not None) -> None:
+def check_labels(headers: dict[str, Any]) -> None:
     """Refuse headers that no stream takes, before any record of a batch is appended."""
     read_labels(headers)
 
@@ -102,8 +102,8 @@ def label(dict headers, str name) -> bytes:
 cdef class StreamRecorder(Recorder):
     """The partitions of one stream, as its queue in the core knows them."""
 
-    cdef readonly object queue          # leveret.core.queue.Queue
-    cdef readonly list logs             # leveret.storage.stream.log.PartitionLog of each partition
+    cdef readonly object queue  # type: leveret.core.queue.Queue
+    cdef readonly list logs  # type: list[PartitionLog]  # of each partition
     cdef public bint dirty              # something was appended since the last commit
     cdef public bint closed
     cdef object note                    # tells the owner that it is dirty
@@ -112,7 +112,10 @@ cdef class StreamRecorder(Recorder):
     cdef dict places                    # key -> partition
     cdef uint32_t turn
 
-    def __init__(self, queue, list logs not None, note, fetch, Author author not None) -> None:
+    def __init__(
+        self, queue: leveret.core.queue.Queue, logs: list[PartitionLog], note: Callable[[StreamRecorder], None],
+        fetch: Callable[[bytes], bytes], Author author not None,
+    ) -> None:
         self.queue = queue
         self.logs = logs
         self.note = note
@@ -314,7 +317,7 @@ cdef class LogCursor(StreamCursor):
         self.away = self.job is not None
         return self.away
 
-    def missing(self) -> object:
+    def missing(self) -> Callable[[], None] | None:
         job, self.job = self.job, None
         return job
 

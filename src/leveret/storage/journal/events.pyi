@@ -1,2 +1,0 @@
-class EventLog:
-    dropped: int
