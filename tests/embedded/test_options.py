@@ -1,11 +1,13 @@
 """What the options of send and of queues do, and which are refused."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 import leveret
 
+DAY_S = 24 * 3600
 Reopen = Callable[[], leveret.Broker]
 
 
@@ -72,6 +74,19 @@ def test_messages_older_than_the_retention_go_without_a_trace(
     orders.send("forgotten")
     clock.advance(14 * 24 * 3600)
     assert (len(orders), len(broker.queue("dlq"))) == (0, 0)
+
+
+def test_retention_counts_from_when_a_message_is_due(reopen: Reopen, clock: leveret.ManualClock) -> None:
+    options: dict[str, Any] = {"dead_letter": "dlq", "retention": 14 * DAY_S}
+    reopen().queue("orders", **options).send("in a month", delay=30 * DAY_S)
+    reopen().queue("slow", delay=30 * DAY_S, **options).send("in a month")
+    for name in ("orders", "slow"):
+        reopen()
+        clock.advance(0 if name == "slow" else 43 * DAY_S)
+        queue = reopen().queue(name)
+        assert [message.body for message in queue.browse()] == ["in a month"]
+    clock.advance(DAY_S)
+    assert [len(reopen().queue(name)) for name in ("orders", "slow", "dlq")] == [0, 0, 0]
 
 
 @pytest.mark.everywhere

@@ -40,6 +40,10 @@ class StaleGeneration(PreconditionFailed):
     """The members of a consumer group have changed since this one got its partitions."""
 
 
+class KeyReused(PreconditionFailed):
+    """An Idempotency-Key came again with another message."""
+
+
 class AccessRefused(LeveretError):
     """The name is reserved, or the object is not to be used in this way."""
 

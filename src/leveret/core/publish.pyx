@@ -5,6 +5,7 @@ Outcomes are values: 0 is "no queue took it". Refusals that the publisher must h
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from leveret.core.dedup import stored
 from leveret.core.errors import DiskFull, MessageTooLarge, QueueFull
 from leveret.core.filters import GROUP_HEADER
 from leveret.core.message cimport BLOB, PERSISTENT, TRACED, new_message
@@ -115,6 +116,7 @@ cdef class Publisher:
         if accepted:
             seq = self.put(message, accepted)
             if key is not None:
+                key = stored(key)
                 for queue in accepted:
                     segment = self.engine.journal.deduplicated(queue.id, key, seq, self.engine.now_ms) if queue.durable else 0
                     queue.remember(key, seq, self.engine.now_ms, segment)
@@ -187,7 +189,7 @@ cdef class Publisher:
             if queue.recorder is not None:
                 queue.record(content)
                 return content.seq
-            content.expiry_ms = queue.expires_at(content.expiry_ms, engine.now_ms)
+            content.expiry_ms = queue.expires_at(content.expiry_ms, engine.now_ms, content.due_ms)
             engine.journal.published(content, message, queue.own_id, &entry.place)
         else:
             queues = self.record(content, queues)
@@ -203,7 +205,7 @@ cdef class Publisher:
         rest = entry.place.size - <Py_ssize_t>content.body_len
         entry.overhead = min(rest, OVERHEAD_MAX) if rest > 0 else 0
         for queue in queues:
-            entry.expiry_ms = queue.expires_at(content.expiry_ms, engine.now_ms)
+            entry.expiry_ms = queue.expires_at(content.expiry_ms, engine.now_ms, content.due_ms)
             entry.priority = min(content.priority, queue.max_priority)
             queue.enter(&entry, content.due_ms, content.group)
         return content.seq

@@ -54,7 +54,7 @@ cdef class Queue(Holder):
     cdef bint has_blobs
     cdef bint drops_head                # over its length it drops the oldest
     cdef bint limited                   # a publish may be refused
-    cdef uint64_t expires_at(self, uint64_t wanted_ms, uint64_t now_ms) noexcept
+    cdef uint64_t expires_at(self, uint64_t wanted_ms, uint64_t now_ms, uint64_t due_ms) noexcept
     cdef int enter(self, Entry* entry, uint64_t due_ms, uint64_t group) except -1
     cdef int record(self, Content* content) except -1
     cdef int wait(self, Entry* entry, uint64_t group) except -1

@@ -69,10 +69,14 @@ cdef class Queue(Holder):
 
     # Entering
 
-    cdef uint64_t expires_at(self, uint64_t wanted_ms, uint64_t now_ms) noexcept:
-        """When a message that is published now expires here (0: never); it lives at least for this millisecond."""
-        cdef uint64_t life = min(self.ttl_ms, self.retention_ms)
-        cdef uint64_t end = NEVER if life == NEVER else now_ms + life
+    cdef uint64_t expires_at(self, uint64_t wanted_ms, uint64_t now_ms, uint64_t due_ms) noexcept:
+        """When a message that is published now expires here (0: never); it lives at least for this millisecond.
+
+        A time to live counts from now, retention from when the message is due.
+        """
+        cdef uint64_t end = NEVER if self.ttl_ms == NEVER else now_ms + self.ttl_ms
+        if self.retention_ms != NEVER:
+            end = min(end, max(now_ms, due_ms or now_ms + self.delay_ms) + self.retention_ms)
         if wanted_ms and wanted_ms < end:
             end = wanted_ms
         return 0 if end == NEVER else max(end, now_ms + 1)

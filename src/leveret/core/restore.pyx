@@ -58,7 +58,7 @@ cdef class Restorer(JournaledState):
         self.engine.last_seq = max(self.engine.last_seq, entry.seq)
         self.engine.advance(entry.enqueued_ms)
         if not moved:
-            entry.expiry_ms = target.expires_at(entry.expiry_ms, entry.enqueued_ms)
+            entry.expiry_ms = target.expires_at(entry.expiry_ms, entry.enqueued_ms, due_ms)
             if due_ms == 0 and target.delay_ms:
                 due_ms = entry.enqueued_ms + target.delay_ms
         else:           # its record says when it expires and is due; the queue may have other rules by now

@@ -219,7 +219,7 @@ cdef class Placement:
     cdef int enter_again(self, Queue queue, Held held) except -1:
         """Put a message, that a queue without rules had, where it belongs; they come in the order of their numbers."""
         cdef Entry* entry = &held.entry
-        entry.expiry_ms = queue.expires_at(entry.expiry_ms, entry.enqueued_ms)
+        entry.expiry_ms = queue.expires_at(entry.expiry_ms, entry.enqueued_ms, held.ready_ms)
         entry.priority = min(entry.priority, queue.max_priority)
         if not queue.grouped:
             held.group = 0

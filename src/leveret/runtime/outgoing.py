@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leveret.core.arguments import TIME_MS_MAX
 from leveret.core.deadletter import OWNED
-from leveret.core.dedup import content_id, digest
+from leveret.core.dedup import content_id, digest, fingerprinted
 from leveret.core.errors import InvalidArgument, MessageTooLarge, QueueFull
 from leveret.core.policy import QueuePolicy
 from leveret.core.properties import Properties, content, scan_header
@@ -38,6 +38,12 @@ FREE_PROPERTIES = (
     "app_id",
 )
 NAME_CHARS_MAX = 1024  # of groups and de-duplication ids: they travel in the header of every message
+
+
+class IdempotencyKey(str):
+    """A de-duplication id that only the same message may repeat."""
+
+    __slots__ = ()
 
 
 class Outgoing(NamedTuple):
@@ -129,7 +135,9 @@ def _key(message: Outgoing, data: bytes, policy: QueuePolicy | None) -> bytes | 
     """The de-duplication key, if there is one."""
     scope = message.group if policy is not None and policy.dedup_scope == "group" else None
     if message.dedup_id is not None:
-        return digest(message.dedup_id, scope)
+        key = digest(message.dedup_id, scope)
+        named = isinstance(message.dedup_id, IdempotencyKey)
+        return fingerprinted(key, repr(message[1:5]).encode() + data) if named else key
     if policy is not None and policy.content_dedup:
         return digest(content_id(data), scope)
     return None
@@ -177,7 +185,7 @@ def _name(what: str, value: Any) -> str:
     """A group or de-duplication id."""
     if not isinstance(value, str) or not 0 < len(value) <= NAME_CHARS_MAX:
         raise InvalidArgument(f"{what} is a string of 1 to {NAME_CHARS_MAX} characters")
-    return value
+    return str(value)
 
 
 def _priority(priority: Any) -> int | None:

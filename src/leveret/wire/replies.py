@@ -54,6 +54,7 @@ REPLIES: dict[type[errors.LeveretError], Reply] = {
     errors.PreconditionFailed: Reply.PRECONDITION_FAILED,
     errors.InvalidArgument: Reply.PRECONDITION_FAILED,
     errors.StaleGeneration: Reply.PRECONDITION_FAILED,
+    errors.KeyReused: Reply.PRECONDITION_FAILED,
     errors.AccessRefused: Reply.ACCESS_REFUSED,
     errors.ResourceLocked: Reply.RESOURCE_LOCKED,
     errors.InvalidReceipt: Reply.PRECONDITION_FAILED,

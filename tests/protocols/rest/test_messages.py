@@ -137,6 +137,31 @@ def test_a_repeated_request_sends_nothing(world: RestWorld, orders: leveret.Queu
     assert len(orders) == 2
 
 
+@pytest.mark.parametrize("path", ["messages", "messages/batch"])
+def test_a_key_is_refused_for_another_message(tmp_path: Path, path: str) -> None:
+    def told(message: dict[str, Any]) -> Any:
+        with leveret.open(tmp_path, spare_bytes=0, disk_free_min_bytes=0) as broker, RestWorld(broker) as world:
+            broker.queue("orders")
+            body = {"messages": [message]} if path.endswith("batch") else message
+            answer = world.call(f"POST /queues/orders/{path}", body, Idempotency_Key="k")
+            return answer.status, answer.json.get("title"), len(broker.queue("orders"))
+
+    assert told({"payload": 1}) == (201, None, 1)
+    assert told({"payload": 1}) == (201, None, 1)
+    for other in ({"payload": 2}, {"payload": 1, "priority": 3}, {"payload": 1, "group_id": "g"}):
+        assert told(other) == (422, "Key reused", 1)
+
+
+def test_the_answer_has_the_priority_that_counts(world: RestWorld) -> None:
+    world.broker.queue("plain")
+    sent = world.ok("POST /queues/plain/messages", {"payload": 1, "priority": 8})
+    assert (sent["priority"], sent["notice"][:31]) == (0, "the queue has priorities up to ")
+    assert world.take("plain")["priority"] == 0
+    world.ok("PUT /queues/ten", {})
+    sent = world.ok("POST /queues/ten/messages", {"payload": 1, "priority": 8})
+    assert (sent["priority"], "notice" in sent) == (8, False)
+
+
 def test_many_messages_at_once(world: RestWorld) -> None:
     world.ok("PUT /queues/small", {"max_length": 2, "overflow": "reject-publish"})
     sent = world.ok("POST /queues/small/messages/batch", {"messages": [{"payload": n} for n in range(3)]})

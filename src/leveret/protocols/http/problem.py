@@ -18,7 +18,7 @@ _KINDS: dict[int, tuple[type[errors.LeveretError], ...]] = {
     404: (errors.NotFound, errors.VhostNotFound, errors.QueueNotFound, errors.ExchangeNotFound, errors.MessageNotFound),
     409: (errors.PreconditionFailed, errors.StaleGeneration, errors.ResourceLocked, errors.InvalidReceipt),
     413: (errors.MessageTooLarge,),
-    422: (errors.NotSupported,),
+    422: (errors.NotSupported, errors.KeyReused),
     429: (errors.QueueFull, errors.TooMany),
     500: (
         errors.LeveretError,

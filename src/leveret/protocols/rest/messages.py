@@ -35,7 +35,7 @@ from leveret.protocols.rest.shapes import (
     trace_context,
 )
 from leveret.runtime.managed import STATES
-from leveret.runtime.outgoing import NAME_CHARS_MAX
+from leveret.runtime.outgoing import NAME_CHARS_MAX, IdempotencyKey
 from leveret.runtime.queue import RuntimeQueue
 from leveret.runtime.redrive import Redrive, filter_of
 
@@ -45,11 +45,14 @@ BROWSE_DEFAULT = 100
 _TRACE = "The trace that the message belongs to, unless its own headers say so (W3C Trace Context)."
 KEY_HELP: dict[str, JsonField] = {
     "Idempotency-Key": Text(
-        "A repeated request with the same key sends nothing and gets the same message_id.", NAME_CHARS_MAX, 1
+        "A repeated request with the same key sends nothing and gets the same message_id; 422 if the message differs.",
+        NAME_CHARS_MAX,
+        1,
     ),
     "traceparent": JsonField(_TRACE, type="string"),
     "tracestate": JsonField("What goes with it.", type="string"),
 }
+NOTICE = "the queue has priorities up to {0}, so {1} counts as {0}: declare it with max_priority"
 FULL = "the queue is at its limit: let consumers work, or raise max_length"
 
 CONDITIONS: dict[str, JsonField] = {
@@ -84,15 +87,16 @@ route = routes(OPERATIONS)
 def _sent(queue: RuntimeQueue, body: dict[str, Any], message_id: str) -> dict[str, Any]:
     """The answer about a message that was sent."""
     now_ms = queue.runtime.core.now_ms
-    delay_s = body.get("delay_seconds")
+    delay_s, priority, most = body.get("delay_seconds"), body.get("priority", 0), queue.anyway.policy.max_priority
     delay_ms = queue.anyway.policy.delay_ms if delay_s is None else round(delay_s * 1000)
     enqueued_at = iso_ms(now_ms)
     return {
         "message_id": message_id,
         "queue_name": queue.name,
-        "priority": body.get("priority", 0),
+        "priority": min(priority, most),
         "enqueued_at": enqueued_at,
         "visible_at": iso_ms(now_ms + delay_ms) if delay_ms else enqueued_at,
+        **({"notice": NOTICE.format(most, priority)} if priority > most else {}),
     }
 
 
@@ -136,7 +140,8 @@ def enqueue_many(call: RestCall) -> Any:
     key = idempotency_key(call.request, queue)
     context = trace_context(call.request)
     messages = [
-        outgoing(body, None if key is None else f"{key}/{number}", context) for number, body in enumerate(bodies)
+        outgoing(body, None if key is None else IdempotencyKey(f"{key}/{number}"), context)
+        for number, body in enumerate(bodies)
     ]
 
     def answer(sent: list[str | None]) -> Response:

@@ -40,7 +40,7 @@ from leveret.protocols.http.json_reader import read_json
 from leveret.protocols.http.request import Request
 from leveret.runtime.bodies import JSON_TYPE
 from leveret.runtime.message import Message, Peeked
-from leveret.runtime.outgoing import NAME_CHARS_MAX, Outgoing
+from leveret.runtime.outgoing import NAME_CHARS_MAX, IdempotencyKey, Outgoing
 from leveret.runtime.queue import RuntimeQueue
 
 PRIORITY_MAX = 10
@@ -76,7 +76,11 @@ MESSAGE_FIELDS: dict[str, JsonField] = {
     "delay_seconds": Number("How long it cannot be received; default: as the queue says.", 0, SECONDS_MAX),
     "ttl_seconds": Number("After this time it expires.", 0, SECONDS_MAX),
     "group_id": Text("Messages of a group are received one after the other.", NAME_CHARS_MAX, 1),
-    "idempotency_key": Text("The same as the header Idempotency-Key, which it replaces.", NAME_CHARS_MAX, 1),
+    "idempotency_key": Text(
+        "As the header Idempotency-Key, which it replaces; what else the message has is not compared.",
+        NAME_CHARS_MAX,
+        1,
+    ),
     "attributes": RecordField("Properties of AMQP.", _attribute_fields),
     "headers": TableField("Names and values of your own.", HEADERS_MAX),
 }
@@ -136,7 +140,7 @@ def idempotency_key(request: Request, queue: RuntimeQueue | None = None) -> str 
     key = request.header(KEY_HEADER)
     if not 0 < len(key) <= NAME_CHARS_MAX:
         raise InvalidArgument(f"the header Idempotency-Key has 1 to {NAME_CHARS_MAX} characters")
-    return key
+    return key if queue is None else IdempotencyKey(key)
 
 
 def trace_context(request: Request) -> dict[str, str] | None:
@@ -261,4 +265,5 @@ ENQUEUED = shape(
     priority=WHOLE,
     enqueued_at=_TIME,
     visible_at=_TIME,
+    notice=TEXT,
 )
