@@ -97,7 +97,7 @@ def test_what_has_no_route_is_told(capsys: Captured) -> None:
 
 
 def test_programs_settle_messages_by_their_exit_code(capsys: Captured, tmp_path: Path) -> None:
-    made("jobs", "dead_letter=jobs.dead", "max_retries=5", "backoff=none")
+    made("jobs", "dead_letter=jobs.dead", "max_deliveries=5", "backoff=none")
     for body in ("good", "bad", "again"):
         leveret(f"publish jobs {body} --header kind={body}")
     script = tmp_path / "work"
@@ -157,7 +157,7 @@ def test_programs_do_not_see_the_token(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_dead_letters_are_previewed_and_moved_back(capsys: Captured) -> None:
-    made("work", "dead_letter=work.dead", "max_retries=1")
+    made("work", "dead_letter=work.dead", "max_deliveries=1")
     for body in ("timeout of a", "timeout of b", "broken"):
         leveret(f"publish work '{body}'")
     assert leveret("consume work --end reject --wait 0.1") == 0

@@ -46,7 +46,7 @@ def test_who_may_only_send_asks_for_no_more(world: RestWorld) -> None:
     with leveret.connect(world.url, token=world.add_token("guest", ["write:orders"])) as client:
         with pytest.raises(leveret.AccessRefused):
             client.queue("orders")
-        orders = client.queue("orders", declare=False)
+        orders = client.queue("orders", create=False)
         orders.send("x")
         with pytest.raises(leveret.AccessRefused):
             orders.receive()

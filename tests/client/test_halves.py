@@ -42,7 +42,7 @@ def test_what_asyncio_asks_for_is_an_attribute_for_threads(world: RestWorld) -> 
     async def scenario() -> None:
         async with leveret.aconnect(world.url, token=world.token) as client:
             orders = await client.queue("orders", display_name="Orders", visibility_timeout=7)
-            assert await (await client.queue("orders", declare=False)).display_name() == "Orders"
+            assert await (await client.queue("orders", create=False)).display_name() == "Orders"
             assert await orders.created_at() == world.broker.queue("orders").created_at
             assert (await orders.durable(), await orders.lease_ms()) == (True, 7_000)
             assert await orders.arguments() == world.broker.queue("orders").arguments
@@ -51,6 +51,8 @@ def test_what_asyncio_asks_for_is_an_attribute_for_threads(world: RestWorld) -> 
             async with await clicks.reader() as reader:
                 assert await reader.read() == []
             await client.flush()
+            with pytest.warns(DeprecationWarning, match="declare is called create"):
+                await client.queue("orders", declare=False)
 
     asyncio.run(scenario())
 

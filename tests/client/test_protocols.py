@@ -62,7 +62,7 @@ def test_a_virtual_host_of_amqp_is_one_of_the_client(tmp_path: Path) -> None:
             channel.queue_declare("orders", durable=True)
             channel.confirm_delivery()
             channel.basic_publish("", "orders", b"by amqp")
-            orders = shop.queue("orders", declare=False)
+            orders = shop.queue("orders", create=False)
             (message,) = orders.receive(wait=5)
             assert message.body == b"by amqp"
             message.ack()

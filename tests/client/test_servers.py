@@ -98,7 +98,7 @@ def test_a_node_that_hangs_is_left_before_its_time_is_over(
 ) -> None:
     world.broker.queue("orders")
     with leveret.connect(f"{hung},{world.url}", token=world.token, timeout=PATIENCE_S, retries=0) as client:
-        orders = client.queue("orders", declare=False)
+        orders = client.queue("orders", create=False)
         with hurried(monkeypatch), pytest.raises(leveret.Unreachable, match="it gives no sign of life"):
             orders.send(bytes(size_bytes))
         orders.send("to the next one")
@@ -120,7 +120,7 @@ def test_tasks_leave_a_node_that_hangs_as_well(world: RestWorld, hung: str, monk
 
 def test_what_must_not_be_repeated_has_all_its_time(hung: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with leveret.connect(f"{hung},{NOBODY}", timeout=0.2, idempotent=False) as client:
-        orders = client.queue("orders", declare=False)
+        orders = client.queue("orders", create=False)
         with hurried(monkeypatch), pytest.raises(leveret.Unreachable, match=r"no answer came \(timed out\)"):
             orders.send("perhaps")
 

@@ -17,7 +17,7 @@ SESSION_S = 10
 CHILD = f"""
 import sys, leveret
 broker = leveret.connect(sys.argv[1], token=sys.argv[2])
-consumer = broker.stream("clicks", declare=False).group("billing").consumer("doomed", session={SESSION_S})
+consumer = broker.stream("clicks", create=False).group("billing").consumer("doomed", session={SESSION_S})
 for record in consumer.poll(30):
     print(record.partition, record.offset)
 assert consumer.commit()
@@ -82,7 +82,7 @@ def test_the_survivor_reads_what_a_killed_member_had_not_committed(
         doomed.kill()
     committed: set[Any] = {tuple(map(int, line.split())) for line in lines}
     assert len(committed) == 30
-    group = client.stream("clicks", declare=False).group("billing")
+    group = client.stream("clicks", create=False).group("billing")
     with group.consumer("survivor", session=SESSION_S) as survivor:
         assert len(survivor.partitions) == 2
         mine = drained(survivor)
@@ -99,7 +99,7 @@ def test_the_survivor_reads_what_a_killed_member_had_not_committed(
 
 def test_two_members_read_everything_once_between_them(either: Any) -> None:
     everything = sent(either, 60)
-    group = either.stream("clicks", declare=False).group("billing")
+    group = either.stream("clicks", create=False).group("billing")
     with group.consumer("a") as first, group.consumer("b") as second:
         found = drained(first) + drained(second) + drained(first)
         assert set(first.partitions) | set(second.partitions) == {0, 1, 2, 3}
@@ -110,7 +110,7 @@ def test_two_members_read_everything_once_between_them(either: Any) -> None:
 
 def test_a_commit_after_a_change_is_refused_and_the_records_come_again(either: Any) -> None:
     everything = sent(either, 20)
-    group = either.stream("clicks", declare=False).group("billing")
+    group = either.stream("clicks", create=False).group("billing")
     with group.consumer("a") as first:
         assert len(first.poll(100)) == 20
         with group.consumer("b") as second:
@@ -120,7 +120,7 @@ def test_a_commit_after_a_change_is_refused_and_the_records_come_again(either: A
 
 def test_a_member_without_partitions_takes_over(either: Any) -> None:
     sent(either, 5, partitions=1)
-    group = either.stream("clicks", declare=False).group("billing")
+    group = either.stream("clicks", create=False).group("billing")
     with group.consumer("a") as first, group.consumer("b") as second:
         assert (first.poll(), second.partitions) != ([], (0,))
         assert second.poll(wait=0.01) == []

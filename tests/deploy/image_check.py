@@ -106,7 +106,7 @@ def send(ports: dict[str, int], engine: Engine) -> None:
     sqs.delete_message(QueueUrl="orders", ReceiptHandle=message["ReceiptHandle"])
     sqs.close()
     with leveret.connect(f"http://{USER}:{quote(PASSWORD)}@127.0.0.1:{ports['http']}") as broker:
-        broker.queue("orders", declare=False).send(BODY)
+        broker.queue("orders", create=False).send(BODY)
 
 
 def check(engine: Engine) -> Iterator[str]:

@@ -68,7 +68,7 @@ def main(path: str, name: str) -> None:
     runtime.HOUSEKEEP_MS = 20  # so that checkpoints and compaction are under way too
     options: dict[str, Any] = {"segment_bytes": 16_384, "checkpoint_bytes": 65_536, "cache_bytes": 8_192}
     broker = leveret.open(path, spare_bytes=0, disk_free_min_bytes=0, sync="always", **options)
-    orders = broker.queue("orders", dead_letter="dlq", max_retries=5, max_priority=2)
+    orders = broker.queue("orders", dead_letter="dlq", max_deliveries=5, max_priority=2)
     report(broker)
     jobs = [
         (send, orders, f"{name}a"),

@@ -78,9 +78,32 @@ def test_damage_is_refused_and_salvage_reports_what_it_skipped(life: Life) -> No
     assert [message.id for message in found] == [sent[number] for number in left]
     assert [message.body for message in found] == [f"message {number:03d}" for number in left]
     life.opened.pop().close()
+    assert leveret.verify(path.parent) == []
     again = life.open().recovery
     assert again is not None
     assert (again.skipped_frames, again.from_checkpoint) == (0, True)
+    life.opened.pop().close()
+    later = f"message {lost + 1:03d}".encode()
+    other = next(each for each in segments(life) if later in each.read_bytes())
+    damage(other, later)
+    assert [each.name for each in leveret.verify(path.parent)] == [other.name]
+
+
+@pytest.mark.parametrize("at", [3, None], ids=["header", "missing"])
+def test_what_salvage_has_skipped_is_no_damage_any_more(life: Life, at: int | None) -> None:
+    fill(life, 60)
+    path = segments(life)[2]
+    if at is None:
+        path.unlink()
+    else:
+        data = bytearray(path.read_bytes())
+        data[at] ^= 0xFF
+        path.write_bytes(data)
+    assert path.name in [each.name for each in leveret.verify(path.parent)]
+    life.open(salvage=True)
+    life.opened.pop().close()
+    assert leveret.verify(path.parent) == []
+    life.open()
 
 
 def test_messages_of_a_queue_whose_definition_was_damaged_are_kept(life: Life) -> None:

@@ -247,3 +247,25 @@ def test_how_many_can_be_received_is_limited(broker: leveret.Broker, count: int)
 def test_how_many_can_be_sent_at_once_is_limited(broker: leveret.Broker) -> None:
     with pytest.raises(leveret.InvalidArgument, match="100000"):
         broker.queue("orders").send_many([b""] * 100_001)
+
+
+@pytest.mark.everywhere
+def test_the_old_name_of_max_deliveries_warns(broker: leveret.Broker) -> None:
+    with pytest.warns(DeprecationWarning, match="max_retries is called max_deliveries") as warned:
+        old = broker.queue("old", max_retries=2)
+    assert warned[0].filename == __file__
+    assert old.arguments["x-max-receive-count"] == 2
+    assert broker.queue("old", max_deliveries=2).arguments == old.arguments
+    with pytest.raises(leveret.InvalidArgument, match="old name of max_deliveries"):
+        broker.queue("old", max_retries=2, max_deliveries=2)
+
+
+@pytest.mark.everywhere
+def test_a_queue_that_is_not_to_be_created(broker: leveret.Broker) -> None:
+    with pytest.raises(leveret.QueueNotFound, match="typo"):
+        broker.queue("typo", create=False).stats()
+    with pytest.raises(leveret.QueueNotFound, match="typo"):
+        broker.stream("typo", create=False).stats()
+    assert broker.queues() == []
+    broker.queue("orders").send(1)
+    assert len(broker.queue("orders", create=False)) == 1

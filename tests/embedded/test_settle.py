@@ -84,7 +84,7 @@ def test_listed_delays_and_none(broker: leveret.Broker, clock: leveret.ManualClo
 
 @pytest.mark.everywhere
 def test_failures_end_among_the_dead_letters(broker: leveret.Broker) -> None:
-    orders = broker.queue("orders", max_retries=3, dead_letter="orders-dlq", backoff="none")
+    orders = broker.queue("orders", max_deliveries=3, dead_letter="orders-dlq", backoff="none")
     sent = orders.send({"order": 1})
     for _ in range(3):
         orders.receive()[0].nack()

@@ -85,7 +85,7 @@ class Attack:
         rows = self._chance.randrange(-ROWS // 4, ROWS)
         if rows < 0:
             time.sleep(self._chance.uniform(0, BLIND_S))
-        while rows >= 0 and asker.is_alive() and broker.queue("orders", declare=False).stats().ready < rows:
+        while rows >= 0 and asker.is_alive() and broker.queue("orders", create=False).stats().ready < rows:
             continue
 
     def _order(self, number: int) -> ClientCall[BatchProgress]:

@@ -19,7 +19,7 @@ ORDER = b'{"order_id": 123, "amount": 99.99}'
 
 @pytest.fixture
 def orders(broker: leveret.Broker) -> leveret.Queue:
-    return broker.queue("orders", visibility_timeout=30, max_retries=3, dead_letter="orders-dlq", max_priority=10)
+    return broker.queue("orders", visibility_timeout=30, max_deliveries=3, dead_letter="orders-dlq", max_priority=10)
 
 
 # The usage example
@@ -58,7 +58,7 @@ def test_acknowledging_what_is_not_in_flight_is_refused(orders: leveret.Queue) -
 
 @pytest.mark.parametrize("tries", [1, 3, 5])
 def test_a_message_has_as_many_tries_as_its_queue_says(broker: leveret.Broker, tries: int) -> None:
-    queue = broker.queue("queue", max_retries=tries, dead_letter="dlq", backoff="none", max_priority=9)
+    queue = broker.queue("queue", max_deliveries=tries, dead_letter="dlq", backoff="none", max_priority=9)
     queue.send("poison", priority=7)
     counts = []
     while messages := queue.receive():
@@ -70,7 +70,7 @@ def test_a_message_has_as_many_tries_as_its_queue_says(broker: leveret.Broker, t
 
 
 def test_without_a_place_for_dead_letters_an_exhausted_message_is_dropped(broker: leveret.Broker) -> None:
-    queue = broker.queue("queue", max_retries=1)
+    queue = broker.queue("queue", max_deliveries=1)
     queue.send("poison")
     queue.receive()[0].nack()
     assert settled(queue)
@@ -284,7 +284,7 @@ def test_stored_messages_come_back_by_priority_and_age_and_only_when_visible(
 def test_the_settings_of_a_queue_are_stored_with_it(home: Home) -> None:
     settings: dict[str, Any] = {
         "visibility_timeout": 7,
-        "max_retries": 2,
+        "max_deliveries": 2,
         "retention": 99,
         "dead_letter": "dlq",
         "max_length": 5,

@@ -23,7 +23,7 @@ def orders(broker: leveret.Broker) -> leveret.Queue:
         "orders",
         max_priority=10,
         visibility_timeout=30,
-        max_retries=MAX_RECEIVES,
+        max_deliveries=MAX_RECEIVES,
         dead_letter="orders-dlq",
         retention=7 * DAY_S,
         dedup_window=DAY_S,

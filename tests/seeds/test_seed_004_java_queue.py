@@ -18,7 +18,7 @@ PRODUCERS = CONSUMERS = 5
 
 @pytest.fixture
 def queue(broker: leveret.Broker) -> leveret.Queue:
-    return broker.queue("orders", visibility_timeout=VISIBILITY_S, max_retries=3, dead_letter="dead", backoff="none")
+    return broker.queue("orders", visibility_timeout=VISIBILITY_S, max_deliveries=3, dead_letter="dead", backoff="none")
 
 
 # MessageTest
@@ -155,7 +155,7 @@ def test_the_retry_limit_ends_in_the_dead_letter_queue(
 
 
 def test_without_a_dead_letter_queue_it_is_dropped(broker: leveret.Broker) -> None:
-    queue = broker.queue("plain", max_retries=2, backoff="none")
+    queue = broker.queue("plain", max_deliveries=2, backoff="none")
     queue.send("Order1")
     for _ in range(2):
         queue.receive()[0].nack()
@@ -196,7 +196,7 @@ def test_what_was_in_flight_is_requeued_in_its_place(home: Home, how: str) -> No
 
 @pytest.mark.parametrize("how", ["restart", "crash"])
 def test_the_retry_count_is_preserved(home: Home, how: str) -> None:
-    orders = home.broker.queue("orders", max_retries=3, dead_letter="dead", backoff="none")
+    orders = home.broker.queue("orders", max_deliveries=3, dead_letter="dead", backoff="none")
     orders.send("Order1")
     for _ in range(2):
         orders.receive()[0].nack()

@@ -52,7 +52,7 @@ def test_a_hash_tries_every_length(broker: leveret.Broker, pattern: str, key: st
 
 
 def test_the_last_nack_does_not_wait_for_itself(broker: leveret.Broker, calls: Calls) -> None:
-    own = broker.queue("own", max_retries=1, dead_letter="own-dlq", backoff="none")
+    own = broker.queue("own", max_deliveries=1, dead_letter="own-dlq", backoff="none")
     own.send_many(range(64))
     given_back = [calls.start(message.nack) for message in own.receive(64)]
     for each in given_back:
@@ -81,7 +81,7 @@ def test_a_delayed_message_of_high_priority_blocks_nobody(broker: leveret.Broker
 def test_a_consumer_that_crashes_again_and_again_uses_up_the_tries(
     broker: leveret.Broker, clock: leveret.ManualClock
 ) -> None:
-    queue = broker.queue("queue", visibility_timeout=30, max_retries=3, dead_letter="dlq")
+    queue = broker.queue("queue", visibility_timeout=30, max_deliveries=3, dead_letter="dlq")
     queue.send("poison")
     for _ in range(3):
         assert len(queue.receive()) == 1
@@ -91,7 +91,7 @@ def test_a_consumer_that_crashes_again_and_again_uses_up_the_tries(
 
 
 def test_crashes_of_the_broker_use_up_the_tries_too(home: Home) -> None:
-    home.broker.queue("queue", max_retries=3, dead_letter="dlq").send("poison")
+    home.broker.queue("queue", max_deliveries=3, dead_letter="dlq").send("poison")
     for _ in range(3):
         assert len(home.broker.queue("queue").receive()) == 1
         home.broker.flush()
@@ -190,7 +190,7 @@ def test_a_repeated_death_moves_to_the_front_and_keeps_its_first_time(
 ) -> None:
     arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "there", "x-delivery-limit": 2}
     here = broker.queue("here", arguments=arguments)
-    there = broker.queue("there", dead_letter="here", max_retries=3)
+    there = broker.queue("there", dead_letter="here", max_deliveries=3)
     here.send("traveller")
     began = clock.now_ms() // 1000
     for queue in (here, there, here, there):

@@ -141,7 +141,7 @@ def random_history(path: Path, seed: int, steps: int = 400) -> list[tuple[Any, .
     rng, lives = Random(seed), dict[int, Life]()
     clock = leveret.ManualClock(int(START.timestamp() * 1000))
     with leveret.open(path, sync="never", clock=clock) as broker:
-        queues = {name: broker.queue(name, max_retries=1000) for name in ("orders", "invoices", "mails")}
+        queues = {name: broker.queue(name, max_deliveries=1000) for name in ("orders", "invoices", "mails")}
         held: list[tuple[Life, leveret.Message]] = []
         now_ms = 0
         for _ in range(steps):

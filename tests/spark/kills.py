@@ -71,9 +71,9 @@ class Site:
         """Count what is at the sink."""
         with self.server.client() as client:
             if self.sink == "stream":
-                found = Counter(appended(client.stream("out", declare=False), [0] * PARTITIONS))
+                found = Counter(appended(client.stream("out", create=False), [0] * PARTITIONS))
             else:
-                found = Counter(drained(client.queue("out", declare=False)))
+                found = Counter(drained(client.queue("out", create=False)))
         lost = sum(1 for body in bodies(self.rows) if not found[body])
         return Line(name, runs, interrupted, self.rows, lost, found.total() - len(found))
 
@@ -115,7 +115,7 @@ def context(source: str, sink: str, batches: int, **options: str) -> Iterator[Si
         with server.client() as client:
             for each, kind in (("in", source), ("out", sink)):
                 (client.stream(each, partitions=PARTITIONS) if kind == "stream" else client.queue(each))
-            place = client.stream("in", declare=False) if source == "stream" else client.queue("in")
+            place = client.stream("in", create=False) if source == "stream" else client.queue("in")
             for first in range(0, rows, BATCH_ROWS):
                 place.send_many(bodies(rows)[first : first + BATCH_ROWS])
         read = {"url": server.http_url, source: "in", "maxRecordsPerTrigger": str(BATCH_ROWS)}

@@ -99,7 +99,7 @@ def test_each_row_counts_once_whichever_node_is_killed(
     query = sink.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     try:
         with leveret.connect(server["url"], retries=20) as client:
-            out, copy = client.queue("out", declare=False), client.stream("copy", declare=False)
+            out, copy = client.queue("out", create=False), client.stream("copy", create=False)
 
             def wait_for(rows: int) -> None:
                 wait_until(lambda: out.stats().ready >= rows or not query.isActive)
@@ -111,7 +111,7 @@ def test_each_row_counts_once_whichever_node_is_killed(
                 killed = owner(nodes, asked, "in") if part == 1 else asked
                 nodes.kill(killed)
                 more = numbers(part * ROWS, ROWS)
-                client.stream("in", declare=False).send_many(more, producer=killed, sequence=1)
+                client.stream("in", create=False).send_many(more, producer=killed, sequence=1)
             rows = spark.range(3 * ROWS, 4 * ROWS).selectExpr("cast(id as string) as value")
             rows.write.format("leveret").options(**server, exchange="both").mode("append").save()
             wait_for(4 * ROWS)
@@ -147,5 +147,5 @@ def test_what_is_reserved_for_a_query_stays_so_when_the_owner_is_killed(nodes: N
         reader.stop()
         Origin(url).server.close()
     with leveret.connect(url) as client:
-        jobs = client.queue("jobs", declare=False).stats()
+        jobs = client.queue("jobs", create=False).stats()
         assert (jobs.ready, jobs.leased, jobs.acked) == (2, 4, 4)

@@ -41,7 +41,7 @@ def letters(*numbers: int) -> list[bytes]:
 def test_dead_letters_that_were_chosen_go_back_to_where_they_died(spark: SparkSession, world: RestWorld) -> None:
     broker = SinkBroker(world.url, world.token)
     with leveret.connect(world.url, token=world.token) as client:
-        queue = client.queue("graveyard", declare=False)
+        queue = client.queue("graveyard", create=False)
         rows = broker.browsed(spark, "graveyard")
         done = redrive(rows, "headers['number'] >= 2", 3, queue, None, Pace(None))
         assert (done.matched, done.moved, done.skipped) == (3, 3, 0)

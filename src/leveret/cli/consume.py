@@ -32,7 +32,7 @@ def run(given: Namespace) -> int:
     """Take messages until there are enough."""
     failed = 0
     with connection.connected(given) as broker:
-        queue = broker.queue(given.queue, declare=False)
+        queue = broker.queue(given.queue, create=False)
         for batch in taken(queue, given):
             waiting = deque(batch)
             try:

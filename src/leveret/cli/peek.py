@@ -13,7 +13,7 @@ STATES = ("ready", "leased", "scheduled", "backing_off")
 def run(given: Namespace) -> int:
     """Print messages in the order of delivery."""
     with connection.connected(given) as broker:
-        queue = broker.queue(given.queue, declare=False)
+        queue = broker.queue(given.queue, create=False)
         found = queue.browse(given.limit, state=given.state, **messages.given_conditions(given))
     print_messages(found, given.json, "sent" if given.state == "ready" else "due")
     return 0

@@ -95,7 +95,7 @@ def sender(broker: RemoteBroker, given: Namespace) -> Send:
     options["headers"] = dict(given.header) if given.header else None
     options["properties"] = {"content_type": given.content_type}
     if given.exchange is None:
-        queue = broker.queue(given.to, declare=False)
+        queue = broker.queue(given.to, create=False)
         return lambda batch: queue.send_many(batch, **options)
     exchange = RemoteExchange(broker, given.exchange)
     return lambda batch: [exchange.publish(given.to, body, **options) for body in batch]

@@ -42,7 +42,7 @@ def listed(broker: RemoteBroker) -> list[calls.Row]:
 def show(given: Namespace) -> int:
     """Print the figures of a queue."""
     with connection.connected(given) as broker:
-        queue = broker.queue(given.queue, declare=False)
+        queue = broker.queue(given.queue, create=False)
         facts = asdict(queue.stats())
         created_at = queue.created_at
         facts["display_name"] = queue.display_name
@@ -75,7 +75,7 @@ def done(act: Act) -> Callable[[Namespace], int]:
 
     def run(given: Namespace) -> int:
         with connection.connected(given) as broker:
-            print(act(broker.queue(given.queue, declare=False), given))
+            print(act(broker.queue(given.queue, create=False), given))
         return 0
 
     return run
@@ -157,7 +157,7 @@ COMMAND = Command(
     worded(WORDS),
     run_word,
     (
-        "leveret queues declare orders max_length=100000 dead_letter=orders.dead max_retries=5",
+        "leveret queues declare orders max_length=100000 dead_letter=orders.dead max_deliveries=5",
         "leveret queues bind orders amq.topic 'orders.#'",
         "leveret queues list --sort ready",
         "leveret queues show orders --json",

@@ -19,7 +19,7 @@ SAMPLE = 10  # messages that a preview shows
 def run(given: Namespace) -> int:
     """Move what is meant, or show it."""
     with connection.connected(given) as broker:
-        queue = broker.queue(given.queue, declare=False)
+        queue = broker.queue(given.queue, create=False)
         if given.preview:
             return preview(queue, given)
         result = moved(queue, given)

@@ -13,7 +13,7 @@ from leveret.core.errors import InvalidArgument, MessageNotFound
 def list_all(given: Namespace) -> int:
     """Print what is due later, the next one first."""
     with connection.connected(given) as broker:
-        found = broker.queue(given.queue, declare=False).scheduled(given.limit)
+        found = broker.queue(given.queue, create=False).scheduled(given.limit)
     print_messages(found, given.json, "due")
     return 0
 
@@ -23,7 +23,7 @@ def cancel(given: Namespace) -> int:
     if given.all == bool(given.ids):
         raise InvalidArgument("name the ids of messages, or --all")
     with connection.connected(given) as broker:
-        queue = broker.queue(given.queue, declare=False)
+        queue = broker.queue(given.queue, create=False)
         ids = [each.id for each in queue.scheduled(LIMIT_MAX)] if given.all else given.ids
         missing = [each for each in ids if not queue.cancel(each)]
     done = len(ids) - len(missing)

@@ -18,8 +18,18 @@ from leveret.core.arguments import max_age as max_age_ms
 from leveret.core.errors import ExchangeNotFound, InvalidArgument
 from leveret.core.jsonable import encode
 from leveret.embedded.worker import Worker
+from leveret.runtime.declare import with_new_names
 from leveret.runtime.outgoing import Outgoing
-from leveret.runtime.verbs import Asynchronous, AsynchronousBlock, Closable, Threaded, ThreadedBlock, finish, verb
+from leveret.runtime.verbs import (
+    Asynchronous,
+    AsynchronousBlock,
+    Closable,
+    Threaded,
+    ThreadedBlock,
+    deprecated,
+    finish,
+    verb,
+)
 
 Arguments = Mapping[str, Any] | None
 
@@ -102,19 +112,23 @@ class BrokerVerbs(Closable, Generic[Q, S, E]):
         /,
         name: str,
         *,
-        declare: bool = True,
+        create: bool = True,
+        declare: bool | None = None,
         durable: bool = True,
         arguments: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Q:
         """The queue of that name, made if need be; options that contradict an existing one are refused.
 
-        declare=False asks nothing: for those who may only send or receive.
+        create=False makes none, and asks nothing: QueueNotFound comes from the first verb that uses it.
         """
-        if not declare:
+        if not _created(create, declare):
             return self._queue(self, name)
         # As the embedded broker would: without what REST gives by default.
-        path, body = path_of("queues", name), {"durable": durable, "arguments": encode(arguments or {}), **options}
+        path, body = (
+            path_of("queues", name),
+            {"durable": durable, "arguments": encode(arguments or {}), **with_new_names(options)},
+        )
         return self._queue(self, name, await self.session.ask(ClientCall("PUT", f"{path}?defaults=none", row_of, body)))
 
     @verb
@@ -127,7 +141,8 @@ class BrokerVerbs(Closable, Generic[Q, S, E]):
         self,
         name: str,
         *,
-        declare: bool = True,
+        create: bool = True,
+        declare: bool | None = None,
         partitions: int | None = None,
         max_age: str | float | timedelta | None = None,
         max_bytes: int | None = None,
@@ -135,9 +150,9 @@ class BrokerVerbs(Closable, Generic[Q, S, E]):
     ) -> S:
         """The stream of that name, made if need be; options that contradict an existing one are refused.
 
-        declare=False asks nothing: for those who may only send or read.
+        create=False makes none, and asks nothing: QueueNotFound comes from the first verb that uses it.
         """
-        if not declare:
+        if not _created(create, declare):
             return self._stream(self, name)
         age_s = None if max_age is None else _seconds(max_age)
         body = given(partitions=partitions, max_age=age_s, max_bytes=max_bytes, segment_bytes=segment_bytes)
@@ -213,6 +228,14 @@ class AsyncRemoteBroker(BrokerVerbs[AsyncRemoteQueue, AsyncRemoteStream, AsyncRe
     async def run(self, call: ClientCall[T]) -> T:
         """Ask until there is an answer, or no hope."""
         return await self.session.ask(call)
+
+
+def _created(create: bool, declare: bool | None) -> bool:
+    """Whether to make what may not be there; `declare` is the old name."""
+    if declare is None:
+        return create
+    deprecated("declare is called create now")
+    return declare
 
 
 def _seconds(age: str | float | timedelta) -> float:

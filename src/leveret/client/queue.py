@@ -119,7 +119,7 @@ class QueueVerbs(Remote, Generic[M]):
 
     @verb
     async def receive(self, count: int = 1, wait: float = 0, *, visibility_timeout: float | None = None) -> list[M]:
-        """Take up to `count` messages; when there is none, wait up to `wait` seconds for the first."""
+        """Take up to `count` messages; when there is none, wait up to `wait` seconds, by default not at all."""
         found: list[M] = []
         for wait_s in waits(wait):
             found = await self._receive(count, wait_s, visibility_timeout)

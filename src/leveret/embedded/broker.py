@@ -82,10 +82,14 @@ class Broker:
         durable: bool = True,
         arguments: Mapping[str, Any] | None = None,
         vhost: str = VHOST,
+        create: bool = True,
         **options: Any,
     ) -> Durable[Queue]:
-        """The queue of that name, made if need be; options that contradict an existing one are refused."""
-        commit_batch, queues = self._declare_queues([name], durable, arguments, vhost, options)
+        """The queue of that name, made if need be; options that contradict an existing one are refused.
+
+        create=False: QueueNotFound when there is none, so that a misspelt name makes no queue.
+        """
+        commit_batch, queues = self._declare_queues([name], durable, arguments, vhost, options, create)
         return commit_batch, queues[0]
 
     @durably
@@ -109,9 +113,10 @@ class Broker:
         arguments: Mapping[str, Any] | None,
         vhost: str,
         options: Mapping[str, Any],
+        create: bool = True,
     ) -> Durable[list[Queue]]:
         commit_batch, made = declare_queues(
-            self.runtime, names, options, vhost=vhost, durable=durable, arguments=arguments
+            self.runtime, names, options, vhost=vhost, durable=durable, arguments=arguments, create=create
         )
         return commit_batch, [Queue(self, queue) for queue in made]
 
@@ -128,14 +133,15 @@ class Broker:
         segment_bytes: int | None = None,
         arguments: Mapping[str, Any] | None = None,
         vhost: str = VHOST,
+        create: bool = True,
     ) -> Durable[Stream]:
-        """The stream of that name, made if need be: a log that is read from any offset, and again.
+        """The stream of that name, made if need be, unless create=False: a log that is read from any offset, and again.
 
         It keeps everything, or what is younger than `max_age` (seconds, a timedelta, or a text such as "7D") and at
         most `max_bytes` in each partition; whole segments of `segment_bytes` go at a time.
         """
         given = {**(arguments or {}), **stream_arguments(partitions, max_age, max_bytes, segment_bytes)}
-        commit_batch, made = declare_stream(self.runtime, name, given, vhost)
+        commit_batch, made = declare_stream(self.runtime, name, given, vhost, create=create)
         return commit_batch, Stream(self, made)
 
     def streams(self, vhost: str = VHOST) -> list[Stream]:

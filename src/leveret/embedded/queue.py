@@ -196,7 +196,7 @@ class Queue(RuntimeQueue):
     # Receiving
 
     def receive(self, count: int = 1, wait: float = 0, *, visibility_timeout: float | None = None) -> list[Message]:
-        """Take up to `count` messages; when there is none, wait up to `wait` seconds for the first."""
+        """Take up to `count` messages; when there is none, wait up to `wait` seconds, by default not at all."""
         taken, waiting = self._receive(ThreadWaiter, count, wait, visibility_timeout)
         return taken if waiting is None else finish(waiting)
 

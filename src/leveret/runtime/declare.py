@@ -15,7 +15,7 @@ from leveret.core.errors import InvalidArgument, NotSupported
 from leveret.core.names import described
 from leveret.core.queue import Queue as CoreQueue
 from leveret.core.queue_types import STREAM
-from leveret.runtime.verbs import Durable
+from leveret.runtime.verbs import Durable, deprecated
 from leveret.storage.options import unknown_name
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Option(NamedTuple):
 
 OPTIONS: dict[str, Option] = {
     "visibility_timeout": Option("x-visibility-timeout", milliseconds, 30),
-    "max_retries": Option("x-max-receive-count"),
+    "max_deliveries": Option("x-max-receive-count"),
     "dead_letter": Option("x-dead-letter-routing-key"),
     "max_priority": Option("x-max-priority"),
     "priority_mode": Option("x-priority-mode"),
@@ -79,9 +79,20 @@ OPTIONS: dict[str, Option] = {
     "single_active_consumer": Option("x-single-active-consumer"),
     "display_name": Option(DISPLAY_NAME),
 }
+OLD_NAMES = {"max_retries": "max_deliveries"}
 DEAD_LETTER_EXCHANGE = "x-dead-letter-exchange"
 # Without a place for dead letters a limit would lose messages: then it is set only by those who ask for it.
-MAX_RETRIES_DEFAULT = 3
+MAX_DELIVERIES_DEFAULT = 3
+
+
+def with_new_names(options: Mapping[str, Any], warn: Callable[[str], None] | None = deprecated) -> dict[str, Any]:
+    """Options of a queue by the names that they have now."""
+    for old in OLD_NAMES.keys() & options.keys():
+        if OLD_NAMES[old] in options:
+            raise InvalidArgument(f"{old} is the old name of {OLD_NAMES[old]}: give only that")
+        if warn is not None:
+            warn(f"the option {old} is called {OLD_NAMES[old]} now: it counts deliveries, the first one included")
+    return {OLD_NAMES.get(name, name): value for name, value in options.items()}
 
 
 def arguments_of(options: Mapping[str, Any], raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,7 +113,7 @@ def new_arguments(options: Mapping[str, Any], raw: Mapping[str, Any]) -> dict[st
     """The arguments of a queue that is made with these options."""
     defaults = {name: row.default for name, row in OPTIONS.items() if row.default is not None}
     if options.get("dead_letter") is not None:
-        defaults["max_retries"] = MAX_RETRIES_DEFAULT
+        defaults["max_deliveries"] = MAX_DELIVERIES_DEFAULT
     return arguments_of({**defaults, **options}, raw)
 
 
@@ -133,9 +144,10 @@ def declare_queues(
     vhost: str = VHOST,
     durable: bool = True,
     arguments: Mapping[str, Any] | None = None,
+    create: bool = True,
 ) -> Durable[list[CoreQueue]]:
     """The queues of these names, made if need be; options that contradict an existing one are refused."""
-    raw = dict(arguments or {})
+    raw, options = dict(arguments or {}), with_new_names(options)
     if raw.get(QUEUE_TYPE) == STREAM:
         raise InvalidArgument("a stream is made by broker.stream(), and that gives what reads it")
     wanted = new_arguments(options, raw)
@@ -144,7 +156,7 @@ def declare_queues(
         before = core.log.last_queue_id
         queues = []
         for name in names:
-            existing = known.get(name)
+            existing = known.get(name) if create else core.topology.vhost(vhost).queue(name)
             if existing is None:
                 queues.append(core.declare_queue(vhost, name, wanted, durable=durable))
             elif options or raw:
@@ -163,10 +175,13 @@ def _declare_dead_letter(core: Core, vhost: str, name: str | None) -> None:
         core.declare_queue(vhost, name, new_arguments({}, {}))
 
 
-def declare_stream(runtime: Runtime, name: str, arguments: Mapping[str, Any], vhost: str = VHOST) -> Durable[CoreQueue]:
+def declare_stream(
+    runtime: Runtime, name: str, arguments: Mapping[str, Any], vhost: str = VHOST, *, create: bool = True
+) -> Durable[CoreQueue]:
     """The stream of that name, made if need be."""
     with runtime as core:
-        existing = core.topology.vhost(vhost).queues.get(name)
+        known = core.topology.vhost(vhost)
+        existing = known.queues.get(name) if create else known.queue(name)
         if existing is None or arguments:
             kept = {} if existing is None else existing.arguments or {}
             existing = core.declare_queue(vhost, name, {**kept, **arguments, QUEUE_TYPE: STREAM})

@@ -23,6 +23,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
+import warnings
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from functools import wraps
 from types import MethodType, TracebackType
@@ -47,6 +49,14 @@ class OfBroker(Protocol):
 
 
 B = TypeVar("B", bound=OfBroker)
+
+
+def deprecated(what: str) -> None:
+    """Warn the caller of this package, however deep in it this is."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("leveret."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(what, DeprecationWarning, stacklevel=level)
 
 
 def durably(change: Callable[Concatenate[B, P], Durable[T]]) -> Callable[Concatenate[B, P], T]:

@@ -55,7 +55,7 @@ class SinkBroker:
     def check(self, queue: str) -> None:
         """Refuse a broker that does not answer, and a queue that is not there: Spark need not start for that."""
         with connect(self.url, token=self.token, vhost=self.vhost) as broker:
-            broker.queue(queue, declare=False).stats()
+            broker.queue(queue, create=False).stats()
 
     def declare(self, queues: list[str]) -> None:
         """Make queues that are not there yet."""

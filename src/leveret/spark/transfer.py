@@ -68,9 +68,9 @@ def transfer(
             name = _own_queue(disk, client, job)
             rows = job.broker.browsed(spark, job.queue)
             done = redrive(
-                rows, job.request.where, job.request.limit, client.queue(job.queue, declare=False), name, Pace(None)
+                rows, job.request.where, job.request.limit, client.queue(job.queue, create=False), name, Pace(None)
             )
-            own = client.queue(name, declare=False)
+            own = client.queue(name, create=False)
             _await(_started(spark, job, name, checkpoint, pace, batch_rows), own, pace, told)
             own.delete()
         shutil.rmtree(os.path.join(checkpoint, _QUERY))
@@ -91,7 +91,7 @@ def _own_queue(disk: Disk, client: RemoteBroker, job: Transfer) -> str:
         if asked != job.asked:
             raise PreconditionFailed(f"{disk.path} is the checkpoint of another redrive: give each its own directory")
         try:
-            client.queue(name, declare=False).stats()
+            client.queue(name, create=False).stats()
             return name
         except QueueNotFound:
             # It ended, or had not begun.

@@ -110,7 +110,7 @@ def test_a_consumer_that_is_busy_is_one(scene: Scene) -> None:
 
 def test_dead_letters_are_counted_by_the_hour_and_lie_where_they_are(scene: Scene) -> None:
     scene.broker.queue("orders.dead")
-    queue = scene.broker.queue("orders", dead_letter="orders.dead", max_retries=10)
+    queue = scene.broker.queue("orders", dead_letter="orders.dead", max_deliveries=10)
     queue.send_many([b""] * 101)
     for message in queue.receive(101):
         message.reject()
@@ -130,7 +130,7 @@ def test_what_dies_where_nobody_keeps_it_is_no_dead_letter(scene: Scene) -> None
 
 
 def test_failures_are_judged_when_there_are_enough_of_them(scene: Scene) -> None:
-    queue = scene.broker.queue("orders", max_retries=1000)
+    queue = scene.broker.queue("orders", max_deliveries=1000)
     share = rule("error_share", 0.1, sample_min=50)
     queue.send_many([b""] * 100)
     for message in queue.receive(10):
@@ -144,7 +144,7 @@ def test_failures_are_judged_when_there_are_enough_of_them(scene: Scene) -> None
 
 
 def test_a_failure_that_a_message_dies_of_is_one_failure(scene: Scene) -> None:
-    queue = scene.broker.queue("orders", max_retries=1, visibility_timeout=1)
+    queue = scene.broker.queue("orders", max_deliveries=1, visibility_timeout=1)
     queue.send_many([b""] * 4)
     queue.receive(2)[0].nack()
     scene.clock.advance(2)

@@ -201,15 +201,15 @@ class Service(threading.Thread):
 def rehearse(server: ServerProcess) -> None:
     """Messages in another virtual host."""
     with leveret.connect(server.http_url, vhost="staging") as broker:
-        broker.queue("orders", declare=False).send_many([{"order": number} for number in range(120)])
+        broker.queue("orders", create=False).send_many([{"order": number} for number in range(120)])
 
 
 def schedule(broker: leveret.RemoteBroker) -> None:
     """Messages that are due later, in two queues."""
     for number in range(6):
-        broker.queue("refunds", declare=False).send({"refund": 500 + number}, delay=900 * (number + 1))
+        broker.queue("refunds", create=False).send({"refund": 500 + number}, delay=900 * (number + 1))
     for number in range(3):
-        broker.queue("mail", declare=False).send({"newsletter": number}, delay=86_400 * (number + 1))
+        broker.queue("mail", create=False).send({"newsletter": number}, delay=86_400 * (number + 1))
 
 
 def streams(broker: leveret.RemoteBroker, running: ExitStack) -> None:

@@ -16,7 +16,7 @@ PAGE = "/scheduled"
 def later(server: ServerProcess) -> Iterator[list[str]]:
     """Three messages that are due later, in two queues."""
     with server.client() as broker:
-        mail, orders = broker.queue("mail", declare=False), broker.queue("orders", declare=False)
+        mail, orders = broker.queue("mail", create=False), broker.queue("orders", create=False)
         yield [orders.send("a", delay=3_600), mail.send("b", delay=600), mail.send("c", delay=7_200)]
         for queue in (mail, orders):
             for each in queue.scheduled():
@@ -48,7 +48,7 @@ def test_they_are_cancelled(console: Console, later: list[str], server: ServerPr
         said(page, "Cancelled 2 messages.")
         expect(page.locator("td.empty")).to_be_visible()
     with server.client() as broker:
-        assert broker.queue("mail", declare=False).scheduled() == []
+        assert broker.queue("mail", create=False).scheduled() == []
 
 
 def test_who_may_only_look_cancels_nothing(limited: Console, later: list[str]) -> None:

@@ -9,6 +9,12 @@ from leveret.protocols.rest.queues import LIST_MAX
 from tests.protocols.rest.world import RestWorld
 
 
+def test_the_old_name_of_a_setting_still_works(world: RestWorld) -> None:
+    assert world.ok("PUT /queues/old", {"max_retries": 2})["arguments"]["x-max-receive-count"] == 2
+    assert world.ok("PATCH /queues/old", {"max_retries": 4})["arguments"]["x-max-receive-count"] == 4
+    assert world.call("PATCH /queues/old", {"max_retries": 4, "max_deliveries": 4}).status == 400
+
+
 def test_a_queue_is_made_once(world: RestWorld) -> None:
     made = world.call("PUT /queues/orders", {"visibility_timeout": 45, "dead_letter": "dlq"})
     assert (made.status, made.json["visibility_timeout"], made.json["durable"]) == (201, 45, True)
@@ -105,7 +111,7 @@ def test_the_limit_of_queues_counts_here_too(world: RestWorld, orders: leveret.Q
     ("body", "text"),
     [
         ({"visibility_timeout": -1}, "visibility_timeout is a number from 0"),
-        ({"max_retries": 0}, "max_retries is a whole number from 1"),
+        ({"max_deliveries": 0}, "max_deliveries is a whole number from 1"),
         ({"max_priority": 256}, "max_priority is a whole number from 0 to 255"),
         ({"overflow": "odd"}, "overflow is one of drop-head"),
         ({"backoff": "odd"}, "backoff is one of none"),

@@ -48,7 +48,7 @@ def test_a_redrive_needs_read_on_the_source_and_write_on_the_destination(
 
 def test_a_redrive_without_a_destination_leaves_what_the_caller_may_not_write_to(world: RestWorld) -> None:
     for name in ("mine", "theirs"):
-        world.ok(f"PUT /queues/{name}", {"dead_letter": "dlq", "max_retries": 1})
+        world.ok(f"PUT /queues/{name}", {"dead_letter": "dlq", "max_deliveries": 1})
         dead_letter(world, name)
     token = world.add_user("one", configure="^dlq$", read="^dlq$", write="^mine$")
     moved = world.ok("POST /queues/dlq/redrive", {}, token=token)
@@ -75,7 +75,7 @@ def test_a_dead_letter_exchange_needs_read_on_the_queue(world: RestWorld) -> Non
     assert world.call("PUT /queues/new", body, token=allowed).status == 201
 
 
-@pytest.mark.parametrize("option", [{"ttl": 1}, {"max_length": 1}, {"max_bytes": 1}, {"max_retries": 1}])
+@pytest.mark.parametrize("option", [{"ttl": 1}, {"max_length": 1}, {"max_bytes": 1}, {"max_deliveries": 1}])
 def test_settings_that_send_messages_to_the_dead_letter_queue_need_the_same(
     world: RestWorld, orders: leveret.Queue, option: dict[str, int]
 ) -> None:

@@ -104,7 +104,7 @@ def test_sqs_and_rest_share_queues(tmp_path: Path) -> None:
     with running(tmp_path) as server, closing(server.client()) as sqs:
         url = sqs.create_queue(QueueName="orders")["QueueUrl"]
         with leveret.connect(f"http://guest:guest@127.0.0.1:{server.process.ports['http']}") as client:
-            orders = client.queue("orders", declare=False)
+            orders = client.queue("orders", create=False)
             sqs.send_message(QueueUrl=url, MessageBody="by SQS")
             (message,) = orders.receive(wait=5)
             assert message.body in ("by SQS", b"by SQS")

@@ -79,7 +79,7 @@ def test_a_long_poll_ends_when_the_server_does(tmp_path: Path) -> None:
     post(port, "CreateQueue", QueueName="orders")
     waiting = ask(port, "ReceiveMessage", QueueUrl="orders", WaitTimeSeconds=20)
     with server.client() as client:
-        orders = client.queue("orders", declare=False)
+        orders = client.queue("orders", create=False)
         wait_until(lambda: orders.stats().waiters)
     assert server.stop() == 0
     assert read(waiting) == (200, {})

@@ -15,7 +15,7 @@ from leveret.runtime.large_bodies import DIRECTORY as BLOBS
 from leveret.runtime.storage import STREAMS
 from leveret.storage.disk import LOCK_NAME, TEMPORARY
 from leveret.storage.journal.files.meta import META_NAME, Meta, read_meta
-from leveret.storage.journal.files.recovery import verify
+from leveret.storage.journal.files.recovery import SALVAGED_NAME, verify
 from leveret.storage.journal.files.segments import segment_name, segment_numbers
 from leveret.storage.journal.files.store import SPARE_NAME
 from leveret.storage.options import JournalOptions
@@ -32,7 +32,9 @@ KINDS = {
     "spare room": re.compile(SPARE_NAME),
     "audit log": re.compile(r"audit(-\w+)?(\.1)?\.jsonl"),
     "past alerts": re.compile(r"alerts(\.1)?\.jsonl"),
-    "about itself": re.compile(rf"{META_NAME}|{LOCK_NAME}|control\.sock|first-password|console-sessions"),
+    "about itself": re.compile(
+        rf"{META_NAME}|{SALVAGED_NAME}|{LOCK_NAME}|control\.sock|first-password|console-sessions"
+    ),
     LEFTOVERS: re.compile(rf".*{re.escape(TEMPORARY)}"),
 }
 """By the path below the directory; the first that fits."""

@@ -36,7 +36,7 @@ from leveret.protocols.http.request import Refusal
 from leveret.protocols.http.response import Answer, Response, json_response
 from leveret.protocols.rest.operation import DONE, RestCall, RestOperation, routes
 from leveret.protocols.rest.shapes import PRIORITY_MAX, SECONDS_MAX, SHORT_CHARS_MAX, iso
-from leveret.runtime.declare import DAY_S, OPTIONS, changed_arguments, declare_queues
+from leveret.runtime.declare import DAY_S, OLD_NAMES, OPTIONS, changed_arguments, declare_queues, with_new_names
 from leveret.runtime.managed import ManagedQueue
 from leveret.security.authorisation import Role
 
@@ -68,8 +68,8 @@ def _word(help: str, *words: str) -> Choice:
 
 SETTINGS: dict[str, JsonField] = {
     "visibility_timeout": _seconds("visibility_timeout", "How long a message is taken for; default: 30."),
-    "max_retries": _count(
-        "max_retries", "How often a message is handed out before it is a dead letter; 3 if there is dead_letter."
+    "max_deliveries": _count(
+        "max_deliveries", "How often a message is handed out before it is a dead letter; 3 if there is dead_letter."
     ),
     "dead_letter": Name("The queue for dead letters, made if need be.", nullable=True),
     "max_priority": _count("max_priority", "The highest priority; default: 10."),
@@ -100,7 +100,11 @@ SETTINGS: dict[str, JsonField] = {
     "single_active_consumer": Flag("Whether only one consumer of AMQP gets messages.", nullable=True),
 }
 assert SETTINGS.keys() == OPTIONS.keys(), "every option of a queue can be set"
-KILLING = frozenset(("ttl", "max_retries", "max_length", "max_bytes", "overflow"))
+SETTINGS |= {
+    old: Whole(f"The old name of {new}.", *limits_of(OPTIONS[new].argument), nullable=True, deprecated=True)
+    for old, new in OLD_NAMES.items()
+}
+KILLING = frozenset(("ttl", "max_deliveries", "max_length", "max_bytes", "overflow"))
 """Settings by which messages that wait become dead letters."""
 PAGE = RecordField(
     "Which ones.",
@@ -215,7 +219,7 @@ def list_all(call: RestCall) -> Answer:
 )
 async def declare(call: RestCall) -> Answer:
     """Make a queue. One that exists with these settings is no error."""
-    name, body = call.request.parameters["queue"], dict(call.body)
+    name, body = call.request.parameters["queue"], with_new_names(call.body, None)
     durable, arguments = body.pop("durable", True), decode_table("arguments", body.pop("arguments", {}))
     names, exchange = call.names, arguments.get("x-dead-letter-exchange")
     if isinstance(exchange, str):
@@ -270,6 +274,7 @@ def _dead_letter_target(queue: ManagedQueue, options: dict[str, Any]) -> dict[Ro
 async def update(call: RestCall) -> Answer:
     """Change the settings of a queue."""
     queue, options = call.queue, call.body
+    options = with_new_names(options, None)
     names = {**call.names, **_dead_letter_target(queue, options)}
     _authorise_settings(call, "queue.update", names, options.get("dead_letter"))
     wanted = call.request.header(b"if-match")

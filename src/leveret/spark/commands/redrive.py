@@ -30,7 +30,7 @@ def run(context: Context) -> Outcome:
             done = transfer(spark, job, given.checkpoint, pace, given.batch_rows, status.share)
         else:
             with connect(given.url, token=given.token) as client:
-                queue = client.queue(given.queue, declare=False)
+                queue = client.queue(given.queue, create=False)
                 rows = broker.browsed(spark, given.queue)
                 done = redrive(rows, given.where, given.limit, queue, request.aim.queue, pace, status.share)
     return Outcome({"matched": done.matched, "moved": done.moved, "skipped": done.skipped})

@@ -20,6 +20,7 @@ segments against their checksums. Encrypted data is checked without its key.
 """
 
 import dataclasses
+import json
 from collections.abc import Iterator
 
 from leveret.core.errors import DamagedJournal, JournalError
@@ -66,6 +67,8 @@ class RecoveredJournal:
     skipped_frames: int = 0
     skipped_bytes: int = 0
     skipped_messages: int = 0
+    skipped: list[tuple[int, int, int]] = dataclasses.field(default_factory=list)
+    """Segment, offset and end of each damage; 0 to 0: what should be before the segment, or it, is missing."""
     seconds: float = 0.0
     position: Position = START
     placed: dict[int, int] = dataclasses.field(default_factory=dict)
@@ -114,9 +117,11 @@ class Recovery:
             self._disk.unlink(segment_name(found.pop()))
             self._disk.sync_dir()
         expected = range(self._oldest, found[-1] + 1 if found else self._oldest + (self._oldest > 1))
-        missing = sorted(set(expected) - set(found))
+        known = {segment for segment, offset in salvaged(self._disk) if offset == 0}
+        missing = sorted(set(expected) - set(found) - known)
         if missing and not self._salvage:
             raise DamagedJournal(f"{segment_name(missing[0])} is missing: {REMEDY}")
+        self.result.skipped += [(number, 0, 0) for number in missing]
         return found
 
     def _died_in_creation(self, segment: int) -> bool:
@@ -158,11 +163,12 @@ class Recovery:
         offset, seq = (position.offset, position.seq) if segment == position.segment else (HEADER_BYTES, position.seq)
         if header is None:
             self._refuse(segment, 0, "its header is damaged")
-            return self._skip(data, HEADER_BYTES, len(data), Position(segment + 1, HEADER_BYTES, seq))
+            return self._skip(segment, data, HEADER_BYTES, len(data), Position(segment + 1, HEADER_BYTES, seq))
         if offset == HEADER_BYTES:
             if seq not in (-1, header.first_seq - 1):
                 self._refuse(segment, 0, f"frame {seq + 1} should be its first, not {header.first_seq}")
                 self.result.skipped_frames += max(0, header.first_seq - 1 - seq)
+                self.result.skipped.append((segment, 0, 0))
             seq = header.first_seq - 1
         while offset < len(data):
             head = read_head(data, offset, header.salt)
@@ -170,7 +176,7 @@ class Recovery:
                 found = self._next_good(data, offset, header, seq, last)
                 if found is None:
                     break
-                self._skip(data, offset, found, Position(segment, found, seq))
+                self._skip(segment, data, offset, found, Position(segment, found, seq))
                 head = read_head(data, found, header.salt)
                 assert head is not None
                 self.result.skipped_frames += max(0, head.seq - seq - 2)
@@ -181,7 +187,7 @@ class Recovery:
         if last:
             self._finish(header, data, offset)
         elif offset < len(data):
-            self._skip(data, offset, len(data), Position(segment, offset, seq))
+            self._skip(segment, data, offset, len(data), Position(segment, offset, seq))
         if self.result.last is not None:
             return Position(segment, offset, seq)
         return Position(segment + 1, HEADER_BYTES, seq)
@@ -229,8 +235,9 @@ class Recovery:
         if not self._salvage:
             raise DamagedJournal(f"{segment_name(segment)} is damaged at offset {offset}: {why}; {REMEDY}")
 
-    def _skip(self, data: Bytes, offset: int, end: int, position: Position) -> Position:
+    def _skip(self, segment: int, data: Bytes, offset: int, end: int, position: Position) -> Position:
         """Count damaged bytes that are skipped, with the messages that they seem to hold."""
+        self.result.skipped.append((segment, offset, end))
         self.result.skipped_bytes += end - offset
         self.result.skipped_frames += 1
         self.result.skipped_messages += _messages_in(data, offset, end)
@@ -271,8 +278,29 @@ def queues_in(data: bytes, segment: int, keys: MasterKeys) -> set[int]:
     return survey.queues
 
 
+SALVAGED_NAME = "SALVAGED"
+
+
+def salvaged(disk: Disk) -> dict[tuple[int, int], int]:
+    """Damage that a salvage has skipped already: its end by its segment and offset."""
+    if SALVAGED_NAME not in disk.names():
+        return {}
+    try:
+        return {(segment, offset): end for segment, offset, end in json.loads(disk.read_all(SALVAGED_NAME))}
+    except (ValueError, TypeError):
+        return {}  # then verify reports that damage
+
+
+def note_salvaged(disk: Disk, skipped: list[tuple[int, int, int]]) -> None:
+    """Remember damage that was skipped, as long as its segments are there."""
+    known = {**salvaged(disk), **{(segment, offset): end for segment, offset, end in skipped}}
+    first = min(segment_numbers(disk), default=0)
+    rows = [(segment, offset, end) for (segment, offset), end in known.items() if segment >= first]
+    replace_file(disk, SALVAGED_NAME, json.dumps(sorted(rows)).encode())
+
+
 def verify(disk: Disk) -> list[Damage]:
-    """Everything that is damaged in a directory."""
+    """Everything that is damaged in a directory, without what a salvage has skipped."""
     return [*_damage_in_meta(disk), *_damage_in_checkpoints(disk), *_damage_in_segments(disk)]
 
 
@@ -291,15 +319,15 @@ def _damage_in_checkpoints(disk: Disk) -> Iterator[Damage]:
 
 def _damage_in_segments(disk: Disk) -> Iterator[Damage]:
     """Check all segments, commit batch by commit batch, and that none of the log is missing."""
-    oldest, expected, seq = oldest_of(disk), 0, -1
+    oldest, expected, seq, known = oldest_of(disk), 0, -1, salvaged(disk)
     for number in segment_numbers(disk):
         if number != expected:
-            if number > oldest and (expected or oldest):
+            if number > oldest and (expected or oldest) and (max(expected, oldest), 0) not in known:
                 yield Damage(segment_name(max(expected, oldest)), 0, "it is missing")
             else:
                 seq = -1  # the archive may have taken any part of history
         expected = number + 1
-        seq, found = _damage_in_segment(disk, number, seq)
+        seq, found = _damage_in_segment(disk, number, seq, known)
         yield from found
 
 
@@ -311,19 +339,24 @@ def oldest_of(disk: Disk) -> int:
         return 0
 
 
-def _damage_in_segment(disk: Disk, segment: int, seq: int) -> tuple[int, list[Damage]]:
+def _damage_in_segment(
+    disk: Disk, segment: int, seq: int, known: dict[tuple[int, int], int]
+) -> tuple[int, list[Damage]]:
     """Check one segment, whose first commit batch follows number `seq`; give the number of its last one."""
     name = segment_name(segment)
     data = disk.read_all(name)
     header = parse_header(data, segment)
     if header is None:
-        return -1, [Damage(name, 0, "its header is damaged")]
-    if seq not in (-1, header.first_seq - 1):
+        return -1, [] if (segment, HEADER_BYTES) in known else [Damage(name, 0, "its header is damaged")]
+    if seq not in (-1, header.first_seq - 1) and (segment, 0) not in known:
         return -1, [Damage(name, 0, f"frame {seq + 1} should be its first, not {header.first_seq}")]
     seq, offset = header.first_seq - 1, HEADER_BYTES
     while offset < len(data):
         head = read_head(data, offset, header.salt)
-        if head is None or head.seq != seq + 1:
+        if head is not None and seq in (-1, head.seq - 1):
+            seq, offset = head.seq, head.end
+        elif known.get((segment, offset), 0) > offset:
+            seq, offset = -1, known[segment, offset]
+        else:
             return -1, [Damage(name, offset, "a frame is damaged, or was torn by a crash")]
-        seq, offset = head.seq, head.end
     return seq, []

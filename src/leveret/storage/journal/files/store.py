@@ -30,7 +30,7 @@ from leveret.storage.encryption import KeyRef
 from leveret.storage.journal.checkpoint import Checkpoint, write_checkpoint
 from leveret.storage.journal.commit import CommitBatchWriter, Lock, stop_process
 from leveret.storage.journal.files.meta import META_NAME, Meta, new_meta, read_meta, write_meta
-from leveret.storage.journal.files.recovery import RecoveredJournal, Recovery, queues_in
+from leveret.storage.journal.files.recovery import RecoveredJournal, Recovery, note_salvaged, queues_in
 from leveret.storage.journal.files.segments import (
     SegmentHeader,
     SegmentReader,
@@ -82,8 +82,9 @@ class FileStore(Store):
             self._release()
             raise
         self.start(self._writer, threaded, on_failure)
-        if self.recovered.skipped_bytes or self.recovered.skipped_frames:
+        if self.recovered.skipped:
             self.checkpoint()
+            note_salvaged(disk, self.recovered.skipped)
 
     def housekeep(self) -> bool:
         """Checkpoint when it is time, compact a little, look at the free space; True when there is more to do."""
