@@ -27,11 +27,24 @@ class UncompiledModules:
 sys.meta_path.append(UncompiledModules())
 
 if TYPE_CHECKING:
-    from leveret.client.broker import AsyncRemoteBroker, RemoteBroker, aconnect, connect
+    from leveret.client.broker import (
+        AsyncRemoteBroker,
+        AsyncRemoteExchange,
+        RemoteBroker,
+        RemoteExchange,
+        aconnect,
+        connect,
+    )
     from leveret.client.encryption import Cipher
+    from leveret.client.group import AsyncRemoteGroup, AsyncRemoteGroupConsumer, RemoteGroup, RemoteGroupConsumer
+    from leveret.client.message import AsyncRemoteMessage, RemoteMessage, RemotePeeked, RemoteRecord
     from leveret.client.once import AsyncOnce, Once
+    from leveret.client.queue import AsyncRemoteQueue, RemoteQueue
+    from leveret.client.session import ClientOptions
+    from leveret.client.stream import AsyncRemoteReader, AsyncRemoteStream, RemoteReader, RemoteStream
     from leveret.clock import ManualClock
     from leveret.config import Options
+    from leveret.core.consumer_groups import Assignment
     from leveret.core.errors import (
         AccessRefused,
         BlobStoreFailed,
@@ -63,23 +76,70 @@ if TYPE_CHECKING:
         VhostNotFound,
         WrongKey,
     )
+    from leveret.core.properties import Properties
     from leveret.embedded.broker import Broker, open
     from leveret.embedded.exchange import Exchange
     from leveret.embedded.group import AsyncGroupConsumer, Group, GroupConsumer
-    from leveret.embedded.queue import Queue
+    from leveret.embedded.queue import Queue, Subscription
     from leveret.embedded.stream import Stream
     from leveret.embedded.worker import Reject, Worker
+    from leveret.runtime.keywords import (
+        Conditions,
+        ConsumerOptions,
+        ExchangeOptions,
+        OpenOptions,
+        QueueOptions,
+        ReaderOptions,
+        RecordOptions,
+        SendOptions,
+        WorkerOptions,
+    )
     from leveret.runtime.message import Message, Peeked
     from leveret.runtime.outgoing import Outgoing
     from leveret.runtime.reading import StreamReader, StreamRecord
     from leveret.runtime.redrive import RedriveResult
+    from leveret.runtime.stats import BrokerStats, QueueStats, RecoveryReport
     from leveret.runtime.storage import verify
-    from leveret.runtime.stream import Appended
+    from leveret.runtime.stream import Appended, PartitionStats, StreamStats
     from leveret.storage.segments import Damage
 else:
     # A name is imported when it is asked for: a command line that only sends a request needs no journal.
     ERRORS = "leveret.core.errors"
     MODULES = {
+        "AsyncRemoteExchange": "leveret.client.broker",
+        "RemoteExchange": "leveret.client.broker",
+        "AsyncRemoteGroup": "leveret.client.group",
+        "AsyncRemoteGroupConsumer": "leveret.client.group",
+        "RemoteGroup": "leveret.client.group",
+        "RemoteGroupConsumer": "leveret.client.group",
+        "AsyncRemoteMessage": "leveret.client.message",
+        "RemoteMessage": "leveret.client.message",
+        "RemotePeeked": "leveret.client.message",
+        "RemoteRecord": "leveret.client.message",
+        "AsyncRemoteQueue": "leveret.client.queue",
+        "RemoteQueue": "leveret.client.queue",
+        "ClientOptions": "leveret.client.session",
+        "AsyncRemoteReader": "leveret.client.stream",
+        "AsyncRemoteStream": "leveret.client.stream",
+        "RemoteReader": "leveret.client.stream",
+        "RemoteStream": "leveret.client.stream",
+        "Assignment": "leveret.core.consumer_groups",
+        "Properties": "leveret.core.properties",
+        "Subscription": "leveret.embedded.queue",
+        "Conditions": "leveret.runtime.keywords",
+        "ConsumerOptions": "leveret.runtime.keywords",
+        "ExchangeOptions": "leveret.runtime.keywords",
+        "OpenOptions": "leveret.runtime.keywords",
+        "QueueOptions": "leveret.runtime.keywords",
+        "ReaderOptions": "leveret.runtime.keywords",
+        "RecordOptions": "leveret.runtime.keywords",
+        "SendOptions": "leveret.runtime.keywords",
+        "WorkerOptions": "leveret.runtime.keywords",
+        "BrokerStats": "leveret.runtime.stats",
+        "QueueStats": "leveret.runtime.stats",
+        "RecoveryReport": "leveret.runtime.stats",
+        "PartitionStats": "leveret.runtime.stream",
+        "StreamStats": "leveret.runtime.stream",
         "AsyncRemoteBroker": "leveret.client.broker",
         "aconnect": "leveret.client.broker",
         "RemoteBroker": "leveret.client.broker",
@@ -124,19 +184,32 @@ else:
 __all__ = [
     "AccessRefused",
     "Appended",
+    "Assignment",
     "AsyncGroupConsumer",
     "AsyncOnce",
     "AsyncRemoteBroker",
+    "AsyncRemoteExchange",
+    "AsyncRemoteGroup",
+    "AsyncRemoteGroupConsumer",
+    "AsyncRemoteMessage",
+    "AsyncRemoteQueue",
+    "AsyncRemoteReader",
+    "AsyncRemoteStream",
     "BlobStoreFailed",
     "Broker",
     "BrokerClosed",
+    "BrokerStats",
     "Cipher",
+    "ClientOptions",
+    "Conditions",
+    "ConsumerOptions",
     "Damage",
     "DamagedJournal",
     "DataLocked",
     "DiskFull",
     "Exchange",
     "ExchangeNotFound",
+    "ExchangeOptions",
     "Fenced",
     "Group",
     "GroupConsumer",
@@ -153,27 +226,48 @@ __all__ = [
     "NotFound",
     "NotSupported",
     "Once",
+    "OpenOptions",
     "Options",
     "Outgoing",
+    "PartitionStats",
     "Peeked",
     "PreconditionFailed",
+    "Properties",
     "Queue",
     "QueueFull",
     "QueueNotFound",
+    "QueueOptions",
+    "QueueStats",
+    "ReaderOptions",
+    "RecordOptions",
+    "RecoveryReport",
     "RedriveResult",
     "Reject",
     "RemoteBroker",
+    "RemoteExchange",
+    "RemoteGroup",
+    "RemoteGroupConsumer",
+    "RemoteMessage",
+    "RemotePeeked",
+    "RemoteQueue",
+    "RemoteReader",
+    "RemoteRecord",
+    "RemoteStream",
     "ResourceLocked",
+    "SendOptions",
     "StaleGeneration",
     "StoreUnreachable",
     "Stream",
     "StreamReader",
     "StreamRecord",
+    "StreamStats",
+    "Subscription",
     "TooMany",
     "UnknownFormat",
     "Unreachable",
     "VhostNotFound",
     "Worker",
+    "WorkerOptions",
     "WrongKey",
     "aconnect",
     "connect",

@@ -107,7 +107,7 @@ def test_waiting_for_a_message_from_another_thread(url: str, client: leveret.Rem
     assert orders.receive(5, wait=0.01) == []
     with ThreadPoolExecutor(1) as pool, leveret.connect(url) as other:
         waiting = pool.submit(orders.receive, 5, wait=PATIENCE_S)
-        other.queue(orders.name, declare=False).send("here")
+        other.queue(orders.name, create=False).send("here")
         (message,) = waiting.result()
     message.ack()
     assert message.body == "here"
@@ -166,7 +166,7 @@ def test_exchanges_route_and_say_when_nothing_took_it(client: leveret.RemoteBrok
 
 
 def test_refusals_are_those_of_the_other_clients(client: leveret.RemoteBroker, unique: Unique) -> None:
-    absent = client.queue(unique("absent"), declare=False)
+    absent = client.queue(unique("absent"), create=False)
     for ask in (lambda: absent.send(1), lambda: absent.send_many([1, 2]), absent.receive, absent.purge):
         with pytest.raises(leveret.QueueNotFound, match="declare it first"):
             ask()
@@ -193,9 +193,9 @@ def test_verbs_that_amqp_does_not_have_name_the_url_to_use(client: leveret.Remot
             ask()
     with pytest.raises(leveret.NotSupported, match=f"POST {place}/redrive"):
         orders.redrive()
-    for options in ({"delay": 1}, {"delay": 0}):
+    for delay in (1, 0):
         with pytest.raises(leveret.NotSupported, match="x-delayed-message"):
-            orders.send(1, **options)
+            orders.send(1, delay=delay)
     with pytest.raises(leveret.NotSupported, match="visibility timeout"):
         orders.receive(visibility_timeout=1)
     if not is_leveret(client):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 
@@ -56,7 +57,7 @@ def test_browsing_by_conditions(orders: leveret.Queue, clock: leveret.ManualCloc
     assert [message.id for message in orders.browse(until=since.timestamp())] == [first]
     assert [message.id for message in orders.browse(group="g")] == [second]
     with pytest.raises(leveret.InvalidArgument, match="unknown condition"):
-        orders.browse(colour="red")
+        orders.browse(**cast(Any, {"colour": "red"}))
     with pytest.raises(leveret.InvalidArgument, match="time zone"):
         orders.browse(since=since.replace(tzinfo=None))
     with pytest.raises(leveret.InvalidArgument, match="state"):

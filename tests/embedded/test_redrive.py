@@ -1,6 +1,7 @@
 """Dead letters get another chance."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -68,7 +69,8 @@ def test_a_dead_letter_is_found_by_the_id_that_it_kept(orders: leveret.Queue, dl
 
 def test_so_many_ids_at_once(dlq: leveret.Queue) -> None:
     assert dlq.redrive(message_ids=["x"] * 1_000).matched == 0
-    for wrong in (["x"] * 1_001, "x", 7):
+    refused: list[Any] = [["x"] * 1_001, "x", 7]
+    for wrong in refused:
         with pytest.raises(leveret.InvalidArgument, match="array of at most"):
             dlq.redrive(message_ids=wrong)
 

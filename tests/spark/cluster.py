@@ -57,7 +57,7 @@ def fill(directory: Path, handed: Path) -> None:
     """Minutes in several queues: messages of some tenants, acknowledged, given back, refused or left."""
     handed.mkdir()  # there may be nothing to be handed over
     clock = leveret.ManualClock(START_MS)
-    options = {"sync": "never", "archive_dir": str(handed), "segment_bytes": SEGMENT_BYTES}
+    options: dict[str, Any] = {"sync": "never", "archive_dir": str(handed), "segment_bytes": SEGMENT_BYTES}
     with leveret.open(directory, clock=clock, **options) as broker:
         queues = [broker.queue(name, dead_letter="dead", max_priority=3) for name in ("orders", "mails", "reports")]
         for turn in range(TURNS):

@@ -19,6 +19,7 @@ from leveret.core.errors import ExchangeNotFound, InvalidArgument
 from leveret.core.jsonable import encode
 from leveret.embedded.worker import Worker
 from leveret.runtime.declare import with_new_names
+from leveret.runtime.keywords import ExchangeOptions, QueueOptions, SendOptions
 from leveret.runtime.outgoing import Outgoing
 from leveret.runtime.verbs import (
     Asynchronous,
@@ -40,7 +41,7 @@ class ExchangeVerbs(Remote):
     _kind = "exchanges"
 
     @verb
-    async def publish(self, /, routing_key: str, body: Any, **options: Any) -> str | None:
+    async def publish(self, /, routing_key: str, body: Any, **options: Unpack[SendOptions]) -> str | None:
         """Publish a message with the options of queue.send; give its id once it is durable, None without a route."""
         message, key = Outgoing(body, **options), self.broker.session.new_key()
         sent: str | None = await self._ask(send(self._path("messages"), message, key, routing_key=routing_key))
@@ -116,13 +117,13 @@ class BrokerVerbs(Closable, Generic[Q, S, E]):
         declare: bool | None = None,
         durable: bool = True,
         arguments: Mapping[str, Any] | None = None,
-        **options: Any,
+        **options: Unpack[QueueOptions],
     ) -> Q:
         """The queue of that name, made if need be; options that contradict an existing one are refused.
 
         create=False makes none, and asks nothing: QueueNotFound comes from the first verb that uses it.
         """
-        if not _created(create, declare):
+        if not created(create, declare):
             return self._queue(self, name)
         # As the embedded broker would: without what REST gives by default.
         path, body = (
@@ -152,7 +153,7 @@ class BrokerVerbs(Closable, Generic[Q, S, E]):
 
         create=False makes none, and asks nothing: QueueNotFound comes from the first verb that uses it.
         """
-        if not _created(create, declare):
+        if not created(create, declare):
             return self._stream(self, name)
         age_s = None if max_age is None else _seconds(max_age)
         body = given(partitions=partitions, max_age=age_s, max_bytes=max_bytes, segment_bytes=segment_bytes)
@@ -166,7 +167,7 @@ class BrokerVerbs(Closable, Generic[Q, S, E]):
         return [self._stream(self, row["name"], row) async for row in self.session.rows(list_streams)]
 
     @verb
-    async def exchange(self, /, name: str, type: str | None = None, **options: Any) -> E:
+    async def exchange(self, /, name: str, type: str | None = None, **options: Unpack[ExchangeOptions]) -> E:
         """The exchange of that name, made if need be (direct unless told otherwise)."""
         path = path_of("exchanges", name)
         if type is None:
@@ -230,7 +231,7 @@ class AsyncRemoteBroker(BrokerVerbs[AsyncRemoteQueue, AsyncRemoteStream, AsyncRe
         return await self.session.ask(call)
 
 
-def _created(create: bool, declare: bool | None) -> bool:
+def created(create: bool, declare: bool | None) -> bool:
     """Whether to make what may not be there; `declare` is the old name."""
     if declare is None:
         return create

@@ -148,7 +148,10 @@ def extend(queue: str, message_id: str, receipt: str, seconds: float) -> ClientC
 
 
 def conditions_json(conditions: Mapping[str, Any]) -> dict[str, Any]:
-    """Conditions with times as numbers."""
-    return given(
-        **{name: value.timestamp() if isinstance(value, datetime) else value for name, value in conditions.items()}
-    )
+    """Conditions with times as numbers; the numbers among the ids of messages have a field of their own."""
+    told = {name: value.timestamp() if isinstance(value, datetime) else value for name, value in conditions.items()}
+    ids = told.get("message_ids")
+    if isinstance(ids, list | tuple) and any(isinstance(each, int) for each in ids):
+        told["numbers"] = [each for each in ids if isinstance(each, int)]
+        told["message_ids"] = [each for each in ids if not isinstance(each, int)] or None
+    return given(**told)

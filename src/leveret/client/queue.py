@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 from urllib.parse import urlencode
 
 from leveret.client import calls
@@ -30,6 +30,7 @@ from leveret.core.errors import BrokerClosed, InvalidReceipt, MessageNotFound, U
 from leveret.core.jsonable import decode
 from leveret.core.names import PROCESSED_SUFFIX
 from leveret.embedded.worker import Handler, Worker
+from leveret.runtime.keywords import Conditions, SendOptions, WorkerOptions
 from leveret.runtime.outgoing import Outgoing
 from leveret.runtime.processed import WINDOW_S
 from leveret.runtime.redrive import RedriveResult
@@ -98,14 +99,14 @@ class QueueVerbs(Remote, Generic[M]):
     # Sending
 
     @verb
-    async def send(self, /, body: Any, **options: Any) -> str:
+    async def send(self, /, body: Any, **options: Unpack[SendOptions]) -> str:
         """Put a message into the queue; give its id once it is durable. Options: those of leveret.Queue.send."""
         message, key = Outgoing(body, **options), self.broker.session.new_key()
         sent: str = await self._ask(calls.send(self._path("messages"), message, key))
         return sent
 
     @verb
-    async def send_many(self, /, bodies: Iterable[Any], **options: Any) -> list[str | None]:
+    async def send_many(self, /, bodies: Iterable[Any], **options: Unpack[SendOptions]) -> list[str | None]:
         """Send many messages, each thousand in one commit; an `Outgoing` among them has options of its own."""
         messages = [body if isinstance(body, Outgoing) else Outgoing(body, **options) for body in bodies]
         sent: list[str | None] = []
@@ -202,7 +203,9 @@ class QueueVerbs(Remote, Generic[M]):
         return QueueStats(**{each.name: found[each.name] for each in fields(QueueStats)})
 
     @verb
-    async def browse(self, /, limit: int = 100, *, state: str = "ready", **conditions: Any) -> list[RemotePeeked]:
+    async def browse(
+        self, /, limit: int = 100, *, state: str = "ready", **conditions: Unpack[Conditions]
+    ) -> list[RemotePeeked]:
         """Up to `limit` messages in the order of delivery, without taking them."""
         return await self._browse(limit, state, conditions)
 
@@ -211,7 +214,7 @@ class QueueVerbs(Remote, Generic[M]):
         """The messages whose delay has not ended, the next one first."""
         return await self._browse(limit, "scheduled", {})
 
-    async def _browse(self, limit: int, state: str, conditions: dict[str, Any]) -> list[RemotePeeked]:
+    async def _browse(self, limit: int, state: str, conditions: Conditions) -> list[RemotePeeked]:
         query = {"limit": limit, "state": state, "encoding": "base64", **conditions_json(conditions)}
         if "headers" in query:
             query["headers"] = json.dumps(query["headers"])
@@ -257,7 +260,7 @@ class QueueVerbs(Remote, Generic[M]):
         limit: int | None = None,
         rate: float | None = None,
         dry_run: bool = False,
-        **conditions: Any,
+        **conditions: Unpack[Conditions],
     ) -> RedriveResult:
         """Move messages to another queue, by default each to the one where it died first."""
         body = given(
@@ -273,7 +276,9 @@ class QueueVerbs(Remote, Generic[M]):
         return RedriveResult(**await self._ask(call))
 
     @verb
-    async def discard(self, /, *, limit: int | None = None, dry_run: bool = False, **conditions: Any) -> int:
+    async def discard(
+        self, /, *, limit: int | None = None, dry_run: bool = False, **conditions: Unpack[Conditions]
+    ) -> int:
         """Remove the ready messages that meet conditions; give their number. A dry run only counts."""
         body = given(limit=limit, dry_run=dry_run or None, filter=conditions_json(conditions))
         # As redrive.
@@ -322,11 +327,11 @@ class RemoteQueue(QueueVerbs[RemoteMessage], Threaded):
         """What workers of that name have done."""
         return RemoteProcessed(self, name)
 
-    def worker(self, **options: Any) -> Callable[[Handler], Worker]:
+    def worker(self, **options: Unpack[WorkerOptions]) -> Callable[[Handler], Worker]:
         """Decorate a function to be called with each message; options: concurrency, idempotent, name."""
         return lambda handler: Worker(self, handler, **options).start(self.broker.running)
 
-    def run(self, handler: Handler, **options: Any) -> None:
+    def run(self, handler: Handler, **options: Unpack[WorkerOptions]) -> None:
         """Work with a function until a signal comes or the client is closed; raises what ended it otherwise."""
         Worker(self, handler, **options).run(self.broker.running)
 

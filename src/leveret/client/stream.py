@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, Unpack
 from urllib.parse import urlencode
 
 from leveret.client.calls import ClientCall, Row, content_json, field_of, nothing, page, path_of, row_of
@@ -15,6 +15,7 @@ from leveret.client.queue import SEND_MAX, WAIT_S_MAX, batches, waits
 from leveret.client.session import HasSession, Remote
 from leveret.core.errors import BrokerClosed
 from leveret.http_client import Answer
+from leveret.runtime.keywords import ReaderOptions, RecordOptions
 from leveret.runtime.reading import READ_BYTES, READ_RECORDS, Place
 from leveret.runtime.stream import Appended, PartitionStats, StreamStats
 from leveret.runtime.verbs import (
@@ -136,7 +137,7 @@ class StreamVerbs(Remote, Generic[R, G]):
     # Sending
 
     @verb
-    async def send(self, /, body: Any, **options: Any) -> Appended:
+    async def send(self, /, body: Any, **options: Unpack[RecordOptions]) -> Appended:
         """Append a record; say where it is once it is durable. Options: those of leveret.Stream.send.
 
         A request whose answer is lost is repeated only if a producer numbers its records; otherwise it is Unreachable.
@@ -144,7 +145,7 @@ class StreamVerbs(Remote, Generic[R, G]):
         return (await self._append(_numbered([body], options)))[0]
 
     @verb
-    async def send_many(self, /, bodies: Iterable[Any], **options: Any) -> list[Appended]:
+    async def send_many(self, /, bodies: Iterable[Any], **options: Unpack[RecordOptions]) -> list[Appended]:
         """Append many records with the same options, each thousand in one commit; say where they are."""
         sent: list[Appended] = []
         for batch in batches(_numbered(bodies, options), SEND_MAX):
@@ -161,11 +162,11 @@ class StreamVerbs(Remote, Generic[R, G]):
     # Reading
 
     @verb
-    async def reader(self, /, partition: int = 0, offset: Place = "next", **filters: Any) -> R:
+    async def reader(self, /, partition: int = 0, offset: Place = "next", **filters: Unpack[ReaderOptions]) -> R:
         """A place in one partition that moves on as it is read. See leveret.Stream.reader."""
         return await self._reader_at(partition, offset, filters)
 
-    async def _reader_at(self, partition: int, offset: Place, filters: dict[str, Any]) -> R:
+    async def _reader_at(self, partition: int, offset: Place, filters: ReaderOptions) -> R:
         reader = self._reader(self, partition, offset, **filters)
         await reader.find()
         return reader
@@ -184,7 +185,7 @@ class StreamVerbs(Remote, Generic[R, G]):
         return await self._reader(self, partition, offset).next_records(max_records, max_bytes, wait)
 
     async def _iterate(
-        self, partition: int, offset: Place, filters: dict[str, Any]
+        self, partition: int, offset: Place, filters: ReaderOptions
     ) -> AsyncGenerator[RemoteRecord, None]:
         reader = await self._reader_at(partition, offset, filters)
         try:
@@ -243,9 +244,9 @@ class StreamVerbs(Remote, Generic[R, G]):
         return int(await self._ask(ClientCall("DELETE", self._path(), field_of("deleted"))))
 
 
-def _numbered(bodies: Iterable[Any], options: dict[str, Any]) -> list[Row]:
+def _numbered(bodies: Iterable[Any], options: RecordOptions) -> list[Row]:
     """Records with the same options; a `sequence` counts on from record to record."""
-    shared = {"headers": None, "properties": None, **options}
+    shared: dict[str, Any] = {"headers": None, "properties": None, **options}
     first = shared.pop("sequence", None)
     return [
         content_json(body, **shared, sequence=None if first is None else first + place)
@@ -260,7 +261,9 @@ class RemoteStream(StreamVerbs[RemoteReader, RemoteGroup], Threaded):
     _reader: Callable[..., RemoteReader] = RemoteReader
     _group = RemoteGroup
 
-    def iterate(self, partition: int = 0, offset: Place = "next", **filters: Any) -> Iterator[RemoteRecord]:
+    def iterate(
+        self, partition: int = 0, offset: Place = "next", **filters: Unpack[ReaderOptions]
+    ) -> Iterator[RemoteRecord]:
         """Record after record, for as long as the client is open."""
         return drain(self._iterate(partition, offset, filters))
 
@@ -272,6 +275,8 @@ class AsyncRemoteStream(StreamVerbs[AsyncRemoteReader, AsyncRemoteGroup], Asynch
     _reader: Callable[..., AsyncRemoteReader] = AsyncRemoteReader
     _group = AsyncRemoteGroup
 
-    def iterate(self, partition: int = 0, offset: Place = "next", **filters: Any) -> AsyncIterator[RemoteRecord]:
+    def iterate(
+        self, partition: int = 0, offset: Place = "next", **filters: Unpack[ReaderOptions]
+    ) -> AsyncIterator[RemoteRecord]:
         """Record after record, for as long as the client is open."""
         return self._iterate(partition, offset, filters)

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 from weakref import WeakSet
 
 from leveret.clock import Clock, SystemClock
@@ -26,6 +26,7 @@ from leveret.observability.otlp import OtlpSender
 from leveret.observability.spans import Spans
 from leveret.observability.tracing import BrokerTracer
 from leveret.runtime.declare import VHOST, declare_exchange, declare_queues, declare_stream
+from leveret.runtime.keywords import OpenOptions, QueueOptions
 from leveret.runtime.large_bodies import LargeBodies, open_blobs
 from leveret.runtime.runtime import Runtime
 from leveret.runtime.stats import BrokerStats, RecoveryReport, broker_stats, journal_stats, recovery_report
@@ -83,7 +84,7 @@ class Broker:
         arguments: Mapping[str, Any] | None = None,
         vhost: str = VHOST,
         create: bool = True,
-        **options: Any,
+        **options: Unpack[QueueOptions],
     ) -> Durable[Queue]:
         """The queue of that name, made if need be; options that contradict an existing one are refused.
 
@@ -101,7 +102,7 @@ class Broker:
         durable: bool = True,
         arguments: Mapping[str, Any] | None = None,
         vhost: str = VHOST,
-        **options: Any,
+        **options: Unpack[QueueOptions],
     ) -> Durable[list[Queue]]:
         """Many queues with the same options, in one commit."""
         return self._declare_queues(names, durable, arguments, vhost, options)
@@ -112,7 +113,7 @@ class Broker:
         durable: bool,
         arguments: Mapping[str, Any] | None,
         vhost: str,
-        options: Mapping[str, Any],
+        options: QueueOptions,
         create: bool = True,
     ) -> Durable[list[Queue]]:
         commit_batch, made = declare_queues(
@@ -251,7 +252,9 @@ class Broker:
         self.close()
 
 
-def open(path: str | os.PathLike[str] | None = None, *, clock: Clock | None = None, **options: Any) -> Broker:
+def open(
+    path: str | os.PathLike[str] | None = None, *, clock: Clock | None = None, **options: Unpack[OpenOptions]
+) -> Broker:
     """A broker on a directory, which is made when it is not there; without a path, in memory only.
 
     The path may also be the URL of a PostgreSQL database, postgresql://...; the process that opens it takes it over
@@ -271,7 +274,9 @@ def open(path: str | os.PathLike[str] | None = None, *, clock: Clock | None = No
     return _open_stored(os.fspath(path), chosen, ticking, SINGLE)
 
 
-def open_shard(url: str, number: int, claim: Takeover, *, clock: Clock | None = None, **options: Any) -> Broker:
+def open_shard(
+    url: str, number: int, claim: Takeover, *, clock: Clock | None = None, **options: Unpack[OpenOptions]
+) -> Broker:
     """The broker of one shard of a store in PostgreSQL, taken over; Fenced: another owner has a higher epoch."""
     return _open_stored(url, options_of(options), clock or SystemClock(), ShardChoice(number, claim))
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+from leveret.runtime.keywords import SendOptions
 from leveret.runtime.managed import ManagedQueue
 from leveret.runtime.outgoing import Outgoing, apublish, in_trace, publish
 from leveret.runtime.verbs import Durable, durably, twin
@@ -27,11 +28,11 @@ class Exchange:
         return f"<Exchange {self.name!r}>"
 
     @durably
-    def publish(self, /, routing_key: str, body: Any, **options: Any) -> Durable[str | None]:
+    def publish(self, /, routing_key: str, body: Any, **options: Unpack[SendOptions]) -> Durable[str | None]:
         """Publish a message with the options of queue.send; give its id once it is durable, None without a route."""
         return publish(self.runtime, self._vhost, self.name, routing_key, in_trace(Outgoing(body, **options)))
 
-    async def apublish(self, /, routing_key: str, body: Any, **options: Any) -> str | None:
+    async def apublish(self, /, routing_key: str, body: Any, **options: Unpack[SendOptions]) -> str | None:
         """The same as publish, for asyncio."""
         return await apublish(self.runtime, self._vhost, self.name, routing_key, in_trace(Outgoing(body, **options)))
 

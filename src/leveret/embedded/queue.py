@@ -13,7 +13,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from leveret.clock import Clock
 from leveret.core import dispatch
@@ -25,6 +25,7 @@ from leveret.core.queue import Queue as CoreQueue
 from leveret.embedded.worker import Handler, Worker
 from leveret.observability.propagation import traced
 from leveret.runtime.declare import milliseconds
+from leveret.runtime.keywords import ConsumerOptions, SendOptions, WorkerOptions
 from leveret.runtime.message import Message, wrap
 from leveret.runtime.outgoing import Outgoing, in_trace
 from leveret.runtime.processed import Processed, memory_of
@@ -42,7 +43,7 @@ _log = logging.getLogger("leveret.consumer")
 _numbers = itertools.count(1)
 
 
-def _batch(bodies: Iterable[Any], options: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+def _batch(bodies: Iterable[Any], options: SendOptions) -> tuple[list[Any], SendOptions]:
     """What is sent together, and its options; all of it carries the trace context of the caller."""
     batch = list(bodies)
     if len(batch) > SEND_MANY_MAX:
@@ -145,25 +146,17 @@ class Queue(RuntimeQueue):
 
     # Sending
 
-    def send(
-        self,
-        body: Any,
-        *,
-        priority: int | None = None,
-        delay: float | None = None,
-        ttl: float | None = None,
-        group: str | None = None,
-        dedup_id: str | None = None,
-        headers: dict[str, Any] | None = None,
-        properties: dict[str, Any] | None = None,
-    ) -> str:
-        """Put a message into the queue; give its id once it is durable."""
-        message = Outgoing(body, priority, delay, ttl, group, dedup_id, traced(headers), properties)
+    def send(self, body: Any, **options: Unpack[SendOptions]) -> str:
+        """Put a message into the queue; give its id once it is durable.
+
+        Options: priority, delay, ttl, group, dedup_id, headers, properties.
+        """
+        message = in_trace(Outgoing(body, **options))
         commit_batch, sent = self._send_plain(message) or self.post_large(message)
         self.runtime.wait(commit_batch)
         return sent
 
-    async def asend(self, body: Any, **options: Any) -> str:
+    async def asend(self, body: Any, **options: Unpack[SendOptions]) -> str:
         """The same as send, for asyncio."""
         message = in_trace(Outgoing(body, **options))
         done = self.post(message)
@@ -173,7 +166,7 @@ class Queue(RuntimeQueue):
         await self.runtime.wait_async(commit_batch)
         return sent
 
-    def send_many(self, bodies: Iterable[Any], **options: Any) -> list[str | None]:
+    def send_many(self, bodies: Iterable[Any], **options: Unpack[SendOptions]) -> list[str | None]:
         """Send many messages with the same options, in one commit; an `Outgoing` among them has its own.
 
         Gives their ids; None for one that a full queue refused.
@@ -183,7 +176,7 @@ class Queue(RuntimeQueue):
         self.runtime.wait(commit_batch)
         return sent
 
-    async def asend_many(self, bodies: Iterable[Any], **options: Any) -> list[str | None]:
+    async def asend_many(self, bodies: Iterable[Any], **options: Unpack[SendOptions]) -> list[str | None]:
         """The same as send_many, for asyncio."""
         batch, options = _batch(bodies, options)
         done = self.post_many(batch, **options)
@@ -261,7 +254,7 @@ class Queue(RuntimeQueue):
 
     # Pushing and working
 
-    def consume(self, callback: Callable[[Message], object], **options: Any) -> Subscription:
+    def consume(self, callback: Callable[[Message], object], **options: Unpack[ConsumerOptions]) -> Subscription:
         """Call back for each message, in a thread; options: prefetch, priority, exclusive, tag.
 
         The callback settles the message; one that raises gives it back.
@@ -271,7 +264,7 @@ class Queue(RuntimeQueue):
         self.broker.running.add(subscription)
         return subscription
 
-    def worker(self, **options: Any) -> Callable[[Handler], Worker]:
+    def worker(self, **options: Unpack[WorkerOptions]) -> Callable[[Handler], Worker]:
         """Decorate a function to be called with each message; options: concurrency, idempotent, name."""
 
         return lambda handler: Worker(self, handler, **options).start(self.broker.running)
@@ -289,6 +282,6 @@ class Queue(RuntimeQueue):
         """What workers of that name have done."""
         return Processed(self, memory_of(self), name)
 
-    def run(self, handler: Handler, **options: Any) -> None:
+    def run(self, handler: Handler, **options: Unpack[WorkerOptions]) -> None:
         """Work with a function until a signal comes or the broker is closed; raises what ended it otherwise."""
         Worker(self, handler, **options).run(self.broker.running)

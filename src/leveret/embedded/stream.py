@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from leveret.core.arguments import TIME_MS_MAX
 from leveret.core.errors import BrokerClosed
 from leveret.core.queue import Queue as CoreQueue
 from leveret.embedded.group import Group
+from leveret.runtime.keywords import ReaderOptions, RecordOptions
 from leveret.runtime.reading import READ_BYTES, READ_RECORDS, Place, StreamRecord
 from leveret.runtime.stream import Appended, RuntimeStream
 from leveret.runtime.verbs import Durable, drain, durably, twin
@@ -39,27 +40,17 @@ class Stream(RuntimeStream):
     # Sending
 
     @durably
-    def send(
-        self,
-        body: Any,
-        *,
-        key: str | None = None,
-        headers: dict[str, Any] | None = None,
-        properties: dict[str, Any] | None = None,
-        producer: str | None = None,
-        sequence: int | None = None,
-        filter: str | None = None,
-    ) -> Durable[Appended]:
-        """Append a record; say where it is once it is durable.
+    def send(self, body: Any, **options: Unpack[RecordOptions]) -> Durable[Appended]:
+        """Append a record; say where it is once it is durable. Options: key, headers, properties and these.
 
         With a `producer` and its `sequence`, which rises, what was sent before is not appended again. Readers may ask
         for records of one `filter` value.
         """
-        commit_batch, sent = self.post([self.prepare(body, headers, properties, key, producer, sequence, filter)])
+        commit_batch, sent = self.post([self.prepare(body, **options)])
         return commit_batch, sent[0]
 
     @durably
-    def send_many(self, /, bodies: Iterable[Any], **options: Any) -> Durable[list[Appended]]:
+    def send_many(self, /, bodies: Iterable[Any], **options: Unpack[RecordOptions]) -> Durable[list[Appended]]:
         """Append many records with the same options, in one commit; say where they are."""
         return self.post_many(bodies, **options)
 
@@ -94,16 +85,20 @@ class Stream(RuntimeStream):
         with self.reader(partition, offset) as reader:
             return await reader.aread(max_records, max_bytes=max_bytes, wait=wait)
 
-    def iterate(self, partition: int = 0, offset: Place = "next", **filters: Any) -> Iterator[StreamRecord]:
+    def iterate(
+        self, partition: int = 0, offset: Place = "next", **filters: Unpack[ReaderOptions]
+    ) -> Iterator[StreamRecord]:
         """Record after record, for as long as the broker is open."""
         return drain(self._iterate(ThreadWaiter, partition, offset, filters))
 
-    def aiterate(self, partition: int = 0, offset: Place = "next", **filters: Any) -> AsyncIterator[StreamRecord]:
+    def aiterate(
+        self, partition: int = 0, offset: Place = "next", **filters: Unpack[ReaderOptions]
+    ) -> AsyncIterator[StreamRecord]:
         """The same as iterate, for asyncio."""
         return self._iterate(TaskWaiter, partition, offset, filters)
 
     async def _iterate(
-        self, new_waiter: type[ThreadWaiter | TaskWaiter], partition: int, offset: Place, filters: dict[str, Any]
+        self, new_waiter: type[ThreadWaiter | TaskWaiter], partition: int, offset: Place, filters: ReaderOptions
     ) -> AsyncGenerator[StreamRecord, None]:
         with self.reader(partition, offset, **filters) as reader:
             try:

@@ -4,6 +4,7 @@ shared/              what all nodes share: in Redis, or in the memory of this pr
 bodies.py            bodies: bytes, text or anything that JSON can say
 declare.py           declarations of queues, streams and exchanges; the options of a queue and which argument each sets
 durability.py        when what was appended goes to the disk, and what waits until it is there
+keywords.py          the keywords of the verbs that programs call, for type checkers
 key_rotation.py      rotation of the encryption key: everything that another key encrypts, or none
 large_bodies.py      large bodies: put into the blob store before their message is published
 leases.py            renews the leases of messages that are being handled, each at half of its time

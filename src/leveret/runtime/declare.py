@@ -86,13 +86,11 @@ MAX_DELIVERIES_DEFAULT = 3
 
 
 def with_new_names(options: Mapping[str, Any], warn: Callable[[str], None] | None = deprecated) -> dict[str, Any]:
-    """Options of a queue by the names that they have now."""
-    for old in OLD_NAMES.keys() & options.keys():
-        if OLD_NAMES[old] in options:
-            raise InvalidArgument(f"{old} is the old name of {OLD_NAMES[old]}: give only that")
-        if warn is not None:
-            warn(f"the option {old} is called {OLD_NAMES[old]} now: it counts deliveries, the first one included")
-    return {OLD_NAMES.get(name, name): value for name, value in options.items()}
+    """Options of a queue by the names that they have now; where both are given, the new one counts."""
+    renamed = {OLD_NAMES[old]: options[old] for old in OLD_NAMES.keys() & options.keys()}
+    if warn is not None and renamed:
+        warn(f"the option is called {', '.join(renamed)} now: it counts deliveries, the first one included")
+    return {**renamed, **{name: value for name, value in options.items() if name not in OLD_NAMES}}
 
 
 def arguments_of(options: Mapping[str, Any], raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from leveret.clock import give_turn
 from leveret.core import browse
@@ -15,6 +15,7 @@ from leveret.core.held import Held
 from leveret.core.ids import parse_id
 from leveret.core.queue import Queue as CoreQueue
 from leveret.runtime import large_bodies
+from leveret.runtime.keywords import Conditions
 from leveret.runtime.message import Peeked, look
 from leveret.runtime.redrive import Discard, Redrive, RedriveResult, filter_of
 from leveret.runtime.stats import QueueStats, queue_stats
@@ -126,7 +127,7 @@ class ManagedQueue:
             return queue_stats(self.core, self.runtime.waiters.count(self.core))
 
     def browse(
-        self, limit: int = 100, *, state: str = "ready", bytes_max: int | None = None, **conditions: Any
+        self, limit: int = 100, *, state: str = "ready", bytes_max: int | None = None, **conditions: Unpack[Conditions]
     ) -> list[Peeked]:
         """Up to `limit` messages in the order of delivery, without taking them; with `bytes_max`, one or so many bytes.
 
@@ -213,7 +214,7 @@ class ManagedQueue:
         rate: float | None = None,
         dry_run: bool = False,
         progress: Callable[[RedriveResult], None] | None = None,
-        **conditions: Any,
+        **conditions: Unpack[Conditions],
     ) -> RedriveResult:
         """Move messages to another queue, by default each to the one where it died first.
 
@@ -223,7 +224,7 @@ class ManagedQueue:
         chosen = filter_of(self.tag, conditions)
         return Redrive(self.runtime, self.core, target, chosen, limit, rate, dry_run).run(progress)
 
-    def discard(self, /, *, limit: int | None = None, dry_run: bool = False, **conditions: Any) -> int:
+    def discard(self, /, *, limit: int | None = None, dry_run: bool = False, **conditions: Unpack[Conditions]) -> int:
         """Remove the ready messages that meet conditions, those of browse; give their number. A dry run only counts."""
         if not any(value is not None for value in conditions.values()):
             raise InvalidArgument("discard wants a condition: purge() removes everything")

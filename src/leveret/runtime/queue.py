@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Unpack
 
 from leveret.core.arguments import TIME_MS_MAX
 from leveret.core.broker import Broker as Core
@@ -17,6 +17,7 @@ from leveret.core.ids import format_id
 from leveret.core.queue import Queue as CoreQueue
 from leveret.runtime.bodies import BYTES_TYPE, HEADERS, encode
 from leveret.runtime.declare import milliseconds
+from leveret.runtime.keywords import SendOptions
 from leveret.runtime.large_bodies import drop_unused, is_large, put_away
 from leveret.runtime.managed import ManagedQueue
 from leveret.runtime.message import Message, ack_all, all_bytes, ids, wrap
@@ -65,7 +66,7 @@ class RuntimeQueue(ManagedQueue):
         """The same as post, for a message of any size: storing its body may take time."""
         return self._sent(*self._publish([self._prepare(message)]))
 
-    def post_many(self, batch: list[Any], **options: Any) -> tuple[int, list[str | None]] | None:
+    def post_many(self, batch: list[Any], **options: Unpack[SendOptions]) -> tuple[int, list[str | None]] | None:
         """The same as post, for many."""
         done = self._send_bytes(batch, options)
         if done is None:
@@ -73,7 +74,7 @@ class RuntimeQueue(ManagedQueue):
             return None if entered is None else (entered[0], ids(self.tag, entered[1]))
         return done
 
-    def post_many_large(self, batch: list[Any], **options: Any) -> tuple[int, list[str | None]]:
+    def post_many_large(self, batch: list[Any], **options: Unpack[SendOptions]) -> tuple[int, list[str | None]]:
         """The same as post_large, for many."""
         commit_batch, numbers = self._publish(self._prepare_many(batch, options))
         return commit_batch, ids(self.tag, numbers)
@@ -112,7 +113,7 @@ class RuntimeQueue(ManagedQueue):
             raise QueueFull(f"queue '{self.name}' is at its limit: let consumers work, or raise max_length")
         return commit_batch, format_id(self.tag, numbers[0])
 
-    def _send_bytes(self, batch: list[Any], options: dict[str, Any]) -> tuple[int, list[str | None]] | None:
+    def _send_bytes(self, batch: list[Any], options: SendOptions) -> tuple[int, list[str | None]] | None:
         """The short way of small bodies that are bytes; None for others."""
         done = None if options else self.post_bodies(HEADERS[BYTES_TYPE], batch)
         return None if done is None else (done[0], ids(self.tag, done[1]))
@@ -121,7 +122,7 @@ class RuntimeQueue(ManagedQueue):
         policy = self._core.policy
         return prepare(message, policy.max_message_bytes or self.runtime.options.message_bytes_max, policy)
 
-    def _prepare_many(self, batch: list[Any], options: dict[str, Any]) -> list[PreparedMessage]:
+    def _prepare_many(self, batch: list[Any], options: SendOptions) -> list[PreparedMessage]:
         messages = (body if isinstance(body, Outgoing) else Outgoing(body, **options) for body in batch)
         return [self._prepare(message) for message in messages]
 

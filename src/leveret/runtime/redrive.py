@@ -6,7 +6,7 @@ exactly one of the queues. What arrives after the start is left alone, so that a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -37,7 +37,7 @@ MESSAGE_IDS_MAX = 1_000
 TIMES = {"since": "since_ms", "until": "until_ms"}
 
 
-def filter_of(tag: int, conditions: dict[str, Any]) -> Filter:
+def filter_of(tag: int, conditions: Mapping[str, Any]) -> Filter:
     """A filter; times are datetimes with a zone or seconds since 1970, ids those of this broker or of publishers."""
     translated = {TIMES.get(name, name): value for name, value in conditions.items()}
     for name, inner in TIMES.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from leveret.core.arguments import PARTITIONS
 from leveret.core.errors import InvalidArgument, NotSupported, QueueNotFound
@@ -17,6 +17,7 @@ from leveret.core.queue import Queue as CoreQueue
 from leveret.core.streams import Recorder
 from leveret.runtime.bodies import BYTES_TYPE, HEADERS
 from leveret.runtime.declare import milliseconds
+from leveret.runtime.keywords import RecordOptions
 from leveret.runtime.message import all_bytes
 from leveret.runtime.outgoing import Outgoing, PreparedMessage, in_trace, prepare
 from leveret.runtime.reading import Place, StreamReader
@@ -145,17 +146,18 @@ class RuntimeStream:
 
     # Sending
 
-    def post_many(self, bodies: Iterable[Any], **options: Any) -> Durable[list[Appended]]:
+    def post_many(self, bodies: Iterable[Any], **options: Unpack[RecordOptions]) -> Durable[list[Appended]]:
         """Append without waiting: the commit batch to wait for, and where they are. A `sequence` counts on for each."""
         batch = list(bodies)
         if len(batch) > SEND_MANY_MAX:
             raise InvalidArgument(f"send_many takes {SEND_MANY_MAX} records at a time, not {len(batch)}")
         if not options and self.partitions == 1 and all_bytes(batch, self._bytes_max):
             return self._append_plain(batch)
-        first = options.pop("sequence", None)
+        shared: dict[str, Any] = {**options}
+        first = shared.pop("sequence", None)
         return self.post(
             [
-                self.prepare(body, **options, sequence=None if first is None else first + place)
+                self.prepare(body, **shared, sequence=None if first is None else first + place)
                 for place, body in enumerate(batch)
             ]
         )

@@ -49,7 +49,7 @@ def redrive(
     done = Redriven(matched=len(numbers))
     for some in _batched(numbers, min(STEP, pace.batch_rows())):
         pace.wait(len(some))
-        done.moved += queue.redrive(to, limit=len(some), numbers=some).moved
+        done.moved += queue.redrive(to, limit=len(some), message_ids=some).moved
         told(done.moved, done.matched)
     return done
 

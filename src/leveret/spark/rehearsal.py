@@ -204,7 +204,7 @@ class RehearsalVhost:
         since_ms = clock.now_ms()
         while True:
             ended = consumer is not None and consumer.poll() is not None
-            stats = [self._inside.queue(name, declare=False).stats() for name in queues]
+            stats = [self._inside.queue(name, create=False).stats() for name in queues]
             if not any(each.ready + each.leased + each.scheduled + each.backing_off for each in stats):
                 return True
             now = [(each.ready, each.leased, each.delivered, each.acked, each.nacked) for each in stats]

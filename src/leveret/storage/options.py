@@ -1,6 +1,7 @@
 """What can be chosen about a journal and about streams."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, Literal
@@ -121,7 +122,7 @@ def unknown_name(what: str, name: str, known: list[str]) -> InvalidArgument:
     return InvalidArgument(f"unknown {what} {name!r}: {advice}")
 
 
-def options_of(given: dict[str, Any]) -> Options:
+def options_of(given: Mapping[str, Any]) -> Options:
     """Options from keywords, checked; the journal checks what is only its own."""
     known = [each.name for each in fields(Options)]
     for name in given:

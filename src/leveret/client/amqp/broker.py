@@ -20,11 +20,13 @@ from leveret.client.broker import (
     ExchangeVerbs,
     RemoteBroker,
     RemoteExchange,
+    created,
 )
 from leveret.client.session import ClientOptions
 from leveret.core.arguments import QUEUE_TYPE
 from leveret.core.errors import ExchangeNotFound, InvalidArgument, NotSupported, QueueFull, QueueNotFound
-from leveret.runtime.declare import arguments_of, new_arguments
+from leveret.runtime.declare import arguments_of, new_arguments, with_new_names
+from leveret.runtime.keywords import ExchangeOptions, QueueOptions, SendOptions
 from leveret.runtime.outgoing import Outgoing
 from leveret.runtime.stream import stream_arguments
 from leveret.runtime.verbs import verb
@@ -46,7 +48,7 @@ class AmqpExchangeVerbs(ExchangeVerbs):
         self.session: AmqpSession = broker.session
 
     @verb
-    async def publish(self, /, routing_key: str, body: Any, **options: Any) -> str | None:
+    async def publish(self, /, routing_key: str, body: Any, **options: Unpack[SendOptions]) -> str | None:
         """Publish a message with the options of queue.send; give its id once it is confirmed, None without a route."""
         outbox, link = self.session.outbox, self.session.link
         publish = outbox.one(publish_method(self.name, routing_key), Outgoing(body, **options))
@@ -111,20 +113,21 @@ class AmqpBrokerVerbs(BrokerVerbs[Q, S, E]):
         /,
         name: str,
         *,
-        declare: bool = True,
+        create: bool = True,
+        declare: bool | None = None,
         durable: bool = True,
         arguments: Mapping[str, Any] | None = None,
-        **options: Any,
+        **options: Unpack[QueueOptions],
     ) -> Q:
         """The queue of that name, made if need be; options that contradict an existing one are refused.
 
-        declare=False asks nothing: for those who may only send or receive.
+        create=False makes none, and asks nothing: QueueNotFound comes from the first verb that uses it.
         """
-        if declare:
-            await self._declare(name, durable, dict(arguments or {}), options)
+        if created(create, declare):
+            await self._declare(name, durable, dict(arguments or {}), with_new_names(options))
         return self._queue(self, name)
 
-    async def _declare(self, name: str, durable: bool, raw: dict[str, Any], options: dict[str, Any]) -> None:
+    async def _declare(self, name: str, durable: bool, raw: dict[str, Any], options: Mapping[str, Any]) -> None:
         given = arguments_of(options, raw)
         if raw.get(QUEUE_TYPE) == "stream":
             raise InvalidArgument("a stream is made by broker.stream(), and that gives what reads it")
@@ -140,7 +143,7 @@ class AmqpBrokerVerbs(BrokerVerbs[Q, S, E]):
             await self._declare(dead, True, {}, {})
         await self.session.link.call(methods.QueueDeclare(name, durable=durable, arguments=given))
 
-    def _check_portable(self, options: dict[str, Any]) -> None:
+    def _check_portable(self, options: Mapping[str, Any]) -> None:
         product = self.session.link.connection.product or "this broker"
         for name in (each for each, value in options.items() if value is not None and each not in PORTABLE):
             raise NotSupported(
@@ -159,14 +162,15 @@ class AmqpBrokerVerbs(BrokerVerbs[Q, S, E]):
         self,
         name: str,
         *,
-        declare: bool = True,
+        create: bool = True,
+        declare: bool | None = None,
         partitions: int | None = None,
         max_age: str | float | timedelta | None = None,
         max_bytes: int | None = None,
         segment_bytes: int | None = None,
     ) -> S:
         """The stream of that name, made if need be; options that contradict an existing one are refused."""
-        if declare:
+        if created(create, declare):
             given = stream_arguments(partitions, max_age, max_bytes, segment_bytes)
             if given or not await self._exists(name):
                 if partitions is not None and self.session.link.connection.product not in ("", LEVERET):
@@ -176,7 +180,7 @@ class AmqpBrokerVerbs(BrokerVerbs[Q, S, E]):
         return self._stream(self, name)
 
     @verb
-    async def exchange(self, /, name: str, type: str | None = None, **options: Any) -> E:
+    async def exchange(self, /, name: str, type: str | None = None, **options: Unpack[ExchangeOptions]) -> E:
         """The exchange of that name, made if need be (direct unless told otherwise)."""
         unknown = options.keys() - EXCHANGE_OPTIONS
         if unknown:
@@ -189,7 +193,7 @@ class AmqpBrokerVerbs(BrokerVerbs[Q, S, E]):
                 return self._exchange(self, name)
         except ExchangeNotFound:
             pass
-        wanted = {"durable": True, **options, "arguments": dict(options.get("arguments") or {})}
+        wanted: dict[str, Any] = {"durable": True, **options, "arguments": dict(options.get("arguments") or {})}
         await self.session.link.call(methods.ExchangeDeclare(name, type or "direct", **wanted))
         return self._exchange(self, name)
 

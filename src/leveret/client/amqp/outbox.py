@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -59,7 +59,7 @@ class Outbox:
         template = self._template(message, content_type)
         return Publish(method, template.header, template.number_at, self.numbers(1), [data], template.message_id)
 
-    def many(self, method: bytes, bodies: Iterable[Any], options: dict[str, Any]) -> Iterator[Publish]:
+    def many(self, method: bytes, bodies: Iterable[Any], options: Mapping[str, Any]) -> Iterator[Publish]:
         """Messages to publish, those together that are alike."""
         source = iter(bodies)
         while chunk := list(islice(source, CHUNK)):
@@ -71,7 +71,7 @@ class Outbox:
             else:
                 yield from self._runs(method, chunk, options)
 
-    def _runs(self, method: bytes, chunk: list[Any], options: dict[str, Any]) -> Iterator[Publish]:
+    def _runs(self, method: bytes, chunk: list[Any], options: Mapping[str, Any]) -> Iterator[Publish]:
         """Messages of one chunk, those behind one another that have the same header."""
         run: list[bytes] = []
         size, before = 0, None
@@ -130,7 +130,7 @@ def publish_method(exchange: str, routing_key: str) -> bytes:
     return encode(BasicPublish(exchange, routing_key, mandatory=True))
 
 
-def refuse_delay(options: dict[str, Any]) -> None:
+def refuse_delay(options: Mapping[str, Any]) -> None:
     """Only exchanges of a type for that delay messages over AMQP."""
     if options.get("delay") is not None:
         raise NotSupported(

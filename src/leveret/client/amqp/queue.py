@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from leveret.client.amqp.channels import Publish
 from leveret.client.amqp.link import Link
@@ -26,6 +26,7 @@ from leveret.core.errors import (
     Unreachable,
 )
 from leveret.embedded.worker import Handler, Worker
+from leveret.runtime.keywords import SendOptions, WorkerOptions
 from leveret.runtime.outgoing import Outgoing
 from leveret.runtime.verbs import finish, verb
 from leveret.runtime.waiters import ThreadWaiter
@@ -53,7 +54,7 @@ class AmqpQueueVerbs(QueueVerbs[M]):
     # Sending
 
     @verb
-    async def send(self, /, body: Any, **options: Any) -> str:
+    async def send(self, /, body: Any, **options: Unpack[SendOptions]) -> str:
         """Put a message into the queue; give its id once the broker has confirmed it."""
         if options:
             refuse_delay(options)
@@ -75,7 +76,7 @@ class AmqpQueueVerbs(QueueVerbs[M]):
         )
 
     @verb
-    async def send_many(self, /, bodies: Iterable[Any], **options: Any) -> list[str | None]:
+    async def send_many(self, /, bodies: Iterable[Any], **options: Unpack[SendOptions]) -> list[str | None]:
         """Send many messages; give their ids once the broker has confirmed all, None for what a full queue refused.
 
         They are published while `bodies` is read, however long it is. An `Outgoing` has options of its own.
@@ -259,11 +260,11 @@ class AmqpQueue(AmqpQueueVerbs[AmqpMessage], RemoteQueue):
         """Messages are taken until they are settled."""
         return 0
 
-    def worker(self, **options: Any) -> Callable[[Handler], Worker]:
+    def worker(self, **options: Unpack[WorkerOptions]) -> Callable[[Handler], Worker]:
         """Decorate a function to be called with each message; options: concurrency, idempotent, name."""
         return lambda handler: Worker(WorkerSource(self), handler, **options).start(self.broker.running)
 
-    def run(self, handler: Handler, **options: Any) -> None:
+    def run(self, handler: Handler, **options: Unpack[WorkerOptions]) -> None:
         """Work with a function until a signal comes or the client is closed; raises what ended it otherwise."""
         Worker(WorkerSource(self), handler, **options).run(self.broker.running)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from leveret.client.amqp.channels import Publish
 from leveret.client.amqp.message import AmqpRecord
@@ -21,6 +21,7 @@ from leveret.client.stream import (
     StreamVerbs,
 )
 from leveret.core.errors import BrokerClosed, InvalidArgument, QueueFull, QueueNotFound
+from leveret.runtime.keywords import ReaderOptions, RecordOptions
 from leveret.runtime.outgoing import Outgoing
 from leveret.runtime.reading import READ_BYTES, READ_RECORDS, Place
 from leveret.runtime.stream import Appended
@@ -133,14 +134,14 @@ class AmqpStreamVerbs(StreamVerbs[R, Any]):
         self._method = publish_method("", name)
 
     @verb
-    async def send(self, /, body: Any, **options: Any) -> Appended:
+    async def send(self, /, body: Any, **options: Unpack[RecordOptions]) -> Appended:
         """Append a record; return once the broker has confirmed it. AMQP does not tell where it is: -1."""
-        return (await self._publish([body], options))[0]
+        return (await self._publish([body], {**options}))[0]
 
     @verb
-    async def send_many(self, /, bodies: Iterable[Any], **options: Any) -> list[Appended]:
+    async def send_many(self, /, bodies: Iterable[Any], **options: Unpack[RecordOptions]) -> list[Appended]:
         """Append many records with the same options; a `sequence` counts on from record to record."""
-        return await self._publish(bodies, options)
+        return await self._publish(bodies, {**options})
 
     async def _publish(self, bodies: Iterable[Any], options: dict[str, Any]) -> list[Appended]:
         outbox, link = self.session.outbox, self.session.link
@@ -186,7 +187,7 @@ class AmqpStreamVerbs(StreamVerbs[R, Any]):
             await reader._close()
 
     async def _iterate(
-        self, partition: int, offset: Place, filters: dict[str, Any]
+        self, partition: int, offset: Place, filters: ReaderOptions
     ) -> AsyncGenerator[RemoteRecord, None]:
         reader = await self._reader_at(partition, offset, filters)
         try:
@@ -219,7 +220,9 @@ class AmqpStream(AmqpStreamVerbs[AmqpReader], RemoteStream):
     _reader = AmqpReader
     _group = RemoteGroup
 
-    def iterate(self, partition: int = 0, offset: Place = "next", **filters: Any) -> Iterator[RemoteRecord]:
+    def iterate(
+        self, partition: int = 0, offset: Place = "next", **filters: Unpack[ReaderOptions]
+    ) -> Iterator[RemoteRecord]:
         """Record after record, for as long as the client is open."""
         return drain(self._iterate(partition, offset, filters))
 
@@ -231,6 +234,8 @@ class AsyncAmqpStream(AmqpStreamVerbs[AsyncAmqpReader], AsyncRemoteStream):
     _reader = AsyncAmqpReader
     _group = AsyncRemoteGroup
 
-    def iterate(self, partition: int = 0, offset: Place = "next", **filters: Any) -> AsyncIterator[RemoteRecord]:
+    def iterate(
+        self, partition: int = 0, offset: Place = "next", **filters: Unpack[ReaderOptions]
+    ) -> AsyncIterator[RemoteRecord]:
         """Record after record, for as long as the client is open."""
         return self._iterate(partition, offset, filters)
