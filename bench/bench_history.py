@@ -19,6 +19,10 @@ CASES: dict[str, Options] = {
     "no confirms, no acks": {"no-confirms": True, "no-acks": True},
     "expiring queue": {"argument": "x-message-ttl=600000"},
     "10 queues": {"queues": 10, "producers": 2, "consumers": 10},
+    "fan-out to 5": {"exchange": "bench", "exchange-type": "fanout", "queues": 5, "consumers": 5},
+    "priorities": {"priority-max": 9},
+    "4 producers, 4 consumers": {"producers": 4, "consumers": 4},
+    "prefetch 10": {"prefetch": 10, "window": 10},
 }
 EVENTS = ("durable", "all")
 

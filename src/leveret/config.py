@@ -46,7 +46,7 @@ class StoreOptions:
         10 << 30, "size of that history, of all shards of a cluster together; beyond, the oldest goes; 0: none is kept"
     )
     history_events: Literal["durable", "all"] = option(
-        "durable", "what history tells of: durable = what is written anyway, all = also transient messages and refusals"
+        "all", "what history tells of: durable = what is written anyway, all = also transient messages and refusals"
     )
     blobs: str | None = option(None, "URL of the object store for large bodies; default: a directory beside the log")
     blob_bytes: int = option(256 * 1024, "bodies over this size are kept outside of the log")

@@ -22,7 +22,7 @@ from leveret.storage.segments import HEADER_BYTES
 from tests.core import world as worlds
 from tests.core.world import START_MS, World
 
-ALL = replace(worlds.SMALL_SEGMENTS, history_events="all")
+ALL = replace(worlds.SMALL_SEGMENTS, history_events="all", history_age_ms=1 << 40, history_bytes=1 << 30)
 MORE_THAN_FITS = 300_000
 Row = tuple[str, int, int]
 

@@ -21,6 +21,8 @@ from tests.spark.history import small_history
 from tests.spark.test_store_archive import seal
 from tests.waiting import wait_until
 
+README = (ROOT / "README.md").read_text()
+
 
 def test_a_workload_is_generated_and_then_told_about(run: Run, tmp_path: Path) -> None:
     archive = tmp_path / "archive"
@@ -108,17 +110,21 @@ def test_what_was_consumed_on_a_default_server_is_archived(run: Run, tmp_path: P
     assert {row["outcome"]: row["messages"] for row in lives["outcomes"]} == {"acked": 1_990, "open": 10}
 
 
+def readme_commands() -> list[list[str]]:
+    """The jobs of the README, with their flags."""
+    return [shlex.split(line, comments=True)[2:] for line in re.findall("^ +leveret pipeline .*", README, re.M)]
+
+
 def test_what_the_readme_does_with_spark_works(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small_history(tmp_path / "data")
-    readme = (ROOT / "README.md").read_text()
-    commands = [shlex.split(line, comments=True)[2:] for line in re.findall("^ +leveret pipeline .*", readme, re.M)]
-    assert {job for job, *_ in commands} == {"archive", "report", "replay", "plan"}
+    commands = readme_commands()
+    assert {job for job, *_ in commands} == {"archive", "report", "check", "replay", "plan"}
     # Spark runs elsewhere already: it would look for them there.
     places = {name: str(tmp_path / name) for name in ("data", "archive", "report")}
     for job, *flags in commands:
         run(job, *(places.get(flag, flag) for flag in flags))
     assert "<svg" in (tmp_path / "report" / "index.html").read_text()
-    (block,) = re.findall("^<!-- run with Spark -->\n```python\n(.*?)^```", readme, re.M | re.S)
+    (block,) = re.findall("^<!-- run with Spark -->\n```python\n(.*?)^```", README, re.M | re.S)
     exec(block.replace('"data"', repr(places["data"])), {})
     assert "published" in capsys.readouterr().out
 

@@ -15,14 +15,16 @@ from leveret.spark.lifecycle import lifecycle
 from leveret.spark.report import build
 from leveret.spark.report.findings import rows_of
 from leveret.spark.report.traffic import refusals, stream_traffic
+from leveret.spark.tables import read_table
 from tests.server_process import ServerProcess
+from tests.spark.conftest import Run
 from tests.spark.oracle import ClientLog, Workload, restarted
+from tests.spark.test_commands import readme_commands
 from tests.text_table import text_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ALL = {"LEVERET_HISTORY_EVENTS": "all"}
 SEEDS = (1, 2, 3)
 COUNT, COUNT_SLOW = 30, 3_000
 
@@ -52,13 +54,24 @@ def table(client: ClientLog, history: ClientLog) -> str:
     return text_table(("queue", "what", "client", "history", "difference"), rows)
 
 
-def examine(spark: SparkSession, server: ServerProcess, tmp_path: Path, count: int, seed: int) -> None:
-    """Run a workload, stop the server, and compare; then again after it was started once more."""
+def examine(spark: SparkSession, run: Run, tmp_path: Path, count: int, seed: int) -> None:
+    """Do what the README says on a default server with a workload, and compare; then again after a stop and a start."""
+    server = ServerProcess(tmp_path)
     with server:
-        client = Workload(server.url, count, seed).run()
-    history = seen(events_of(spark, server))
-    print(table(client, history))
-    assert history == client
+        client = Workload(server, count, seed).run()
+        read = spark.read.format("leveret").options(url=server.http_url, stream="log").load().select("value").collect()
+        client.streams["log", "read"] += len(read)
+        places = {name: str(tmp_path / name) for name in ("data", "archive", "report")}
+        for job in ("archive", "report", "check"):
+            (flags,) = (flags for name, *flags in readme_commands() if name == job)
+            told = run(job, *(places.get(flag, flag) for flag in flags))
+    assert told["figures"] > told["differences"] == told["lost"] == 0
+    archived = seen(read_table(spark, "events", path=places["archive"]))
+    print(table(client, archived))
+    assert archived == client
+    reported = spark.read.parquet(f"{places['report']}/tables/outcomes").collect()
+    assert {(row.queue, row.outcome, row.transient): row.messages for row in reported} == client.outcomes
+    assert seen(events_of(spark, server)) == client, "all of it is in the log still"
     facts = complete(spark, server)
     assert facts["differences"] == facts["lost"] == 0, rows_of(compared(events_of(spark, server)))
     assert facts["figures"] > len({queue for queue, *_ in client.outcomes})
@@ -87,12 +100,12 @@ def complete(spark: SparkSession, server: ServerProcess) -> dict[str, int]:
     return facts
 
 
-def test_history_has_every_message_that_a_client_sent(spark: SparkSession, tmp_path: Path) -> None:
+def test_history_has_every_message_that_a_client_sent(spark: SparkSession, run: Run, tmp_path: Path) -> None:
     seed = int(os.environ.get("SEED", "1"))
-    examine(spark, ServerProcess(tmp_path, environ=ALL), tmp_path, COUNT, seed)
+    examine(spark, run, tmp_path, COUNT, seed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
-def test_history_has_every_message_of_a_long_workload(spark: SparkSession, tmp_path: Path, seed: int) -> None:
-    examine(spark, ServerProcess(tmp_path, environ=ALL), tmp_path, COUNT_SLOW, seed)
+def test_history_has_every_message_of_a_long_workload(spark: SparkSession, run: Run, tmp_path: Path, seed: int) -> None:
+    examine(spark, run, tmp_path, COUNT_SLOW, seed)

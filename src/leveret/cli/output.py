@@ -6,6 +6,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TextIO
 
@@ -15,8 +16,8 @@ BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
 
 
 def as_json(value: object) -> str:
-    """The result of a verb as JSON."""
-    return json.dumps(value, indent=2)
+    """The result of a verb as JSON; times as ISO 8601 has them."""
+    return json.dumps(value, indent=2, default=datetime.isoformat)
 
 
 def as_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:

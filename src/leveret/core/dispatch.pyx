@@ -7,7 +7,7 @@ takes over earlier, as soon as the active one has settled what it holds.
 
 from bisect import insort
 
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from leveret.core.consumer cimport Consumer
 from leveret.core.errors import AccessRefused, TooMany
@@ -115,7 +115,7 @@ cdef int feed(Queue queue) except -1:
             pushed += count
             if count:
                 (<Consumer>consumer).active_ms = queue.engine.now_ms
-                note_read(queue, <Consumer>consumer, count)
+                note_read(queue, count, (<Consumer>consumer).id)
         except Exception as error:
             problem = error
     queue.counters.pushed += pushed
@@ -124,13 +124,13 @@ cdef int feed(Queue queue) except -1:
     return pushed
 
 
-cdef int note_read(Queue queue, Consumer consumer, int count) except -1:
-    """Count records that a consumer of a stream got."""
-    cdef int each
+cpdef int note_read(Queue queue, uint64_t count, uint32_t consumer=0) except -1:
+    """Count records of a stream that a reader got."""
+    cdef uint64_t each
     if queue.engine.journal.history:
         for each in range(1, count + 1):
             queue.engine.journal.noted(
-                READ, 0, queue.id, queue.counters.delivered + each, queue.engine.now_ms, 0, consumer.id
+                READ, 0, queue.id, queue.counters.delivered + each, queue.engine.now_ms, 0, consumer
             )
     queue.counters.delivered += count
     return 0

@@ -186,6 +186,7 @@ class StreamReader:
             record = self._ahead.pop()
             size += len(record.content) + _OVERHEAD_BYTES
             found.append(StreamRecord(self.partition, record))
+        self._stream.note_read(len(found))
         return found
 
     def _read_on(self) -> bool:

@@ -81,6 +81,8 @@ class JournalStats:
     """From when on every event is in history or the log; None: since the store was made."""
     history_dropped: int
     """Segments of history that a limit has removed since the broker was opened."""
+    events_dropped: int
+    """Events that are not in history, because the disk did not keep up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +173,7 @@ def journal_stats(store: Store, first_batch: int, published: int) -> JournalStat
         full=journal.full,
         archive_problem=None if problem is None else str(problem),
         **{f"history_{name}": figure for name, figure in asdict(store.history.figures).items()},
+        events_dropped=journal.events.dropped,
     )
 
 

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from leveret.core.arguments import PARTITIONS
+from leveret.core.dispatch import note_read
 from leveret.core.errors import InvalidArgument, NotSupported, QueueNotFound
 from leveret.core.queue import Queue as CoreQueue
 from leveret.core.streams import Recorder
@@ -222,6 +223,12 @@ class RuntimeStream:
         """
         return StreamReader(self, self.check_partition(partition), start_named(offset), filters, match_unfiltered)
 
+    def note_read(self, count: int) -> None:
+        """Count records that were read."""
+        if count:
+            with self.runtime:
+                note_read(self._core, count)
+
     # Looking
 
     def earliest(self, partition: int = 0) -> int:
@@ -321,6 +328,8 @@ def offsets(
     return found
 
 
-def blocks(queue: CoreQueue, partition: int, offset: int, end: int, size: int) -> bytes:
+def blocks(runtime: Runtime, queue: CoreQueue, partition: int, offset: int, end: int, size: int) -> bytes:
     """The blocks of one partition from an offset on."""
-    return piece(log_of(queue, partition), offset, end, size)
+    found = piece(log_of(queue, partition), offset, end, size)
+    RuntimeStream(runtime, queue).note_read(found.records)
+    return found.data

@@ -49,7 +49,7 @@ class StoredStream:
             _known_log.cache_clear()
             log = _known_log(directory, self.keys)
         try:
-            data = piece(log, span.first, span.end, PIECE_BYTES)
+            data = piece(log, span.first, span.end, PIECE_BYTES).data
         except DamagedJournal as error:
             raise DamagedJournal(os.path.join(directory, str(error))) from error
         return BlockGroup(data, f"{directory} from offset {span.first} on")

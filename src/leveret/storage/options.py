@@ -79,7 +79,13 @@ class JournalOptions(LogOptions):
     history_bytes: int = 0
     """Limits of segments that are kept when they leave the log; with one of them 0 none is."""
     history_events: Literal["durable", "all"] = "durable"
-    """`all`: what happens to transient messages is noted, too, as well as it goes."""
+    """`all`: what happens to transient messages is noted, too, if segments are kept at all."""
+
+    @property
+    def keeps_all_events(self) -> bool:
+        """Whether the log also has what only history needs."""
+        kept = self.archive_dir is not None or (self.history_age_ms > 0 and self.history_bytes > 0)
+        return kept and self.history_events == "all"
 
     def __post_init__(self) -> None:
         self.check(JOURNAL_SEGMENT_BYTES_MAX)

@@ -3,6 +3,7 @@
 import errno
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -285,3 +286,52 @@ def test_a_frame_has_a_limit(tmp_path: Path) -> None:
     with pytest.raises(JournalFailed, match="commit before appending more"):
         world.publish(b"x" * 500)
     world.kill()
+
+
+EVENTS: dict[str, Any] = {"history_events": "all", "history_age_ms": 1 << 40, "history_bytes": 1 << 30}
+
+
+class StreamsOnly:
+    """What becomes durable beside the journal, without a place to write it to."""
+
+    def __init__(self) -> None:
+        self.dirty = False
+
+    def take(self) -> None:
+        self.dirty = False
+
+    def commit(self, now_ms: int) -> int:
+        return 0
+
+    def committed(self) -> None:
+        """Nothing waits for it here."""
+
+
+def test_who_appends_to_a_stream_behind_a_batch_of_events_does_not_wait_for_ever(tmp_path: Path) -> None:
+    world = World(tmp_path, threaded=True, **EVENTS)
+    world.commit.companion = streams = StreamsOnly()
+    written = threading.Event()
+    with world.store.lock:
+        world.journal.named(1, b"an event")
+        assert world.journal.seal_events()
+        world.commit.kick()
+        streams.dirty = True
+        seq = world.commit.pending
+        world.commit.notify(seq, lambda error: written.set())
+        world.commit.kick()
+    assert written.wait(PATIENCE_S)
+    assert world.journal.durable == seq
+    world.close()
+
+
+def test_a_caller_does_not_wait_for_what_only_history_needs(tmp_path: Path) -> None:
+    disk = GatedDisk(tmp_path)
+    world = World(disk, threaded=True, **EVENTS)
+    published = world.durably()
+    with world.store.lock:
+        durable = world.journal.durable
+        world.journal.named(1, b"an event")
+        assert world.journal.seal_events()
+        assert world.commit.pending == durable, "nothing else was appended"
+    assert published
+    world.close()

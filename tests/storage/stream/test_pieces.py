@@ -11,6 +11,7 @@ from leveret.storage.disk import Disk
 from leveret.storage.encryption import load_keys
 from leveret.storage.stream.blocks import TEXTS, Appender, BlockColumns, StoredRecord, block_at, records_in
 from leveret.storage.stream.index import Producers
+from leveret.storage.stream.log import PartitionLog
 from leveret.storage.stream.reader import PIECE_BYTES_MAX, piece, reach
 from tests.storage.stream.world import HEADER, ROUTE, World
 
@@ -41,6 +42,14 @@ def taken_apart(data: bytes, first: int = 0, end: int = EVERYTHING, wanted: tupl
     return columns
 
 
+def data_of(log: PartitionLog, first: int, end: int, bytes_max: int) -> bytes:
+    """The blocks of a range; it says how many of its records are in them."""
+    found = piece(log, first, end, bytes_max)
+    columns = taken_apart(found.data, max(first, 0), end) if found.data else None
+    assert found.records == (columns.rows if columns else 0)
+    return found.data
+
+
 def numbered(first: int, end: int) -> list[bytes]:
     return [b"body %d" % number for number in range(first, end)]
 
@@ -49,7 +58,7 @@ def numbered(first: int, end: int) -> list[bytes]:
 def test_a_range_is_read_from_whole_blocks(disk: Disk, first: int, end: int) -> None:
     world = World(disk, segment_bytes=1 << 20)
     world.fill(100, commit_each=7)
-    data = piece(world.log, first, end, PIECE_BYTES_MAX)
+    data = data_of(world.log, first, end, PIECE_BYTES_MAX)
     assert bodies(taken_apart(data, first, end)) == numbered(first, min(end, 100))
     world.log.abandon()
 
@@ -59,7 +68,7 @@ def test_small_pieces_follow_each_other_over_segments(disk: Disk) -> None:
     world.fill(100, commit_each=3)
     assert len(world.log.segments) > 3
     found, offset = [], 0
-    while data := piece(world.log, offset, 100, 1):
+    while data := data_of(world.log, offset, 100, 1):
         columns = taken_apart(data, offset)
         offset += columns.rows
         found += bodies(columns)
@@ -72,7 +81,7 @@ def test_columns_are_those_of_the_records(disk: Disk) -> None:
     world.append(b"one", filter_value=b"red", producer=b"p", sequence=7)
     world.append(b"two")
     world.commit()
-    columns = taken_apart(piece(world.log, 0, 2, 1 << 20))
+    columns = taken_apart(data_of(world.log, 0, 2, 1 << 20))
     assert (columns.rows, columns.size_bytes) == (2, 2 * len(ROUTE) + len(b"redp") + 2 * len(HEADER) + 6)
     taken = columns.take()
     assert memoryview(taken["seq"]).cast("q").tolist() == [0, 1]
@@ -81,7 +90,7 @@ def test_columns_are_those_of_the_records(disk: Disk) -> None:
     assert memoryview(taken["bytes"]).cast("q").tolist() == [3, 3]
     assert (taken["route"], taken["filter_value"], taken["producer"]) == (2 * ROUTE, b"red", b"p")
     assert (taken["header"], taken["body"]) == (2 * HEADER, b"onetwo")
-    only = taken_apart(piece(world.log, 0, 2, 1 << 20), wanted=("body",)).take()
+    only = taken_apart(data_of(world.log, 0, 2, 1 << 20), wanted=("body",)).take()
     assert set(only) == {"seq", "enqueued_ms", "sequence", "bytes", "body", "body_ends"}
     world.log.abandon()
 
@@ -90,8 +99,8 @@ def test_what_is_not_committed_is_not_given(disk: Disk) -> None:
     world = World(disk)
     world.fill(3)
     world.append(b"later")
-    assert taken_apart(piece(world.log, 0, 9, 1 << 20)).rows == 3
-    assert piece(world.log, 3, 9, 1 << 20) == b""
+    assert taken_apart(data_of(world.log, 0, 9, 1 << 20)).rows == 3
+    assert data_of(world.log, 3, 9, 1 << 20) == b""
     world.log.abandon()
 
 
@@ -102,8 +111,8 @@ def test_what_retention_removed_is_refused(disk: Disk) -> None:
     first = world.log.first_offset
     assert first > 0
     with pytest.raises(NotFound, match=f"offset 0 is gone, the oldest is {first}"):
-        piece(world.log, 0, 100, 1 << 20)
-    assert bodies(taken_apart(piece(world.log, first, first + 1, 1), first, first + 1)) == numbered(first, first + 1)
+        data_of(world.log, 0, 100, 1 << 20)
+    assert bodies(taken_apart(data_of(world.log, first, first + 1, 1), first, first + 1)) == numbered(first, first + 1)
     world.log.abandon()
 
 
@@ -111,7 +120,7 @@ def test_what_retention_removed_is_refused(disk: Disk) -> None:
 def test_a_piece_is_bounded(disk: Disk, size: int) -> None:
     world = World(disk)
     with pytest.raises(InvalidArgument, match="a piece has 1 to"):
-        piece(world.log, 0, 1, size)
+        data_of(world.log, 0, 1, size)
     world.log.abandon()
 
 
@@ -119,7 +128,7 @@ def test_an_encrypted_log_is_given_in_plain(disk: Disk, monkeypatch: pytest.Monk
     monkeypatch.setenv("STREAM_KEY", KEY)
     world = World(disk, keys=load_keys(None, "STREAM_KEY"))
     world.fill(10, commit_each=4)
-    assert bodies(taken_apart(piece(world.log, 0, 10, 1 << 20))) == numbered(0, 10)
+    assert bodies(taken_apart(data_of(world.log, 0, 10, 1 << 20))) == numbered(0, 10)
     world.log.abandon()
 
 
@@ -131,7 +140,7 @@ def test_damage_names_the_file_and_the_offset(tmp_path: Path) -> None:
         file.seek(64 + 70)
         file.write(b"\xff")
     with pytest.raises(DamagedJournal, match=rf"{segment.name} is damaged at offset 64"):
-        piece(world.log, 0, 3, 1 << 20)
+        data_of(world.log, 0, 3, 1 << 20)
     world.log.abandon()
 
 

@@ -126,7 +126,7 @@ def test_every_kind_of_reader_goes_past_what_was_lost(tmp_path: Path) -> None:
     assert log.find(Start("timestamp", after_ms), world.now_ms) == lost + 1
     columns = BlockColumns(0, RECORDS, {"body"})
     for segment in log.segments:
-        data, at = piece(log, segment.base, RECORDS, 1 << 20), 0
+        data, at = piece(log, segment.base, RECORDS, 1 << 20).data, 0
         while at < len(data):
             head = block_at(data, at)
             assert head is not None

@@ -43,7 +43,7 @@ class Departed:
         self.sync_us = Histogram()
         self.batch_entries = Histogram()
         self.written_bytes = 0
-        self.history_dropped = 0
+        self.history_dropped = self.events_dropped = 0
 
     def keep(self, runtime: Runtime) -> None:
         """A shard goes; also one whose journal has failed."""
@@ -58,6 +58,7 @@ class Departed:
             self.batch_entries.add(runtime.store.batch_entries)
             self.written_bytes += runtime.store.bytes_written
             self.history_dropped += runtime.store.history.figures.dropped
+            self.events_dropped += runtime.store.journal.events.dropped
 
 
 class ClientEntry(Protocol):

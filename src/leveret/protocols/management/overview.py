@@ -276,7 +276,7 @@ def check_node(call: ManagementCall) -> None:
 
 JOURNAL_SUMS = (
     "frames", "syncs", "segments", "log_bytes", "unwritten_bytes", "cached_bytes",
-    "history_segments", "history_bytes", "history_dropped",
+    "history_segments", "history_bytes", "history_dropped", "events_dropped",
 )  # fmt: skip
 
 

@@ -331,6 +331,11 @@ STORAGE = (
         "Segments of history that its age, its size or a full disk removed",
         "storage.history_dropped",
     ),
+    figure(
+        "leveret_history_dropped_events_total",
+        "Events that are not in history, because the disk did not keep up",
+        "storage.events_dropped",
+    ),
     figure("leveret_archive_bytes", "Size of the archive of segments, if there is one", "storage.archive_bytes"),
 )
 STREAMS = (

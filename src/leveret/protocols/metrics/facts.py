@@ -49,6 +49,7 @@ class Storage(NamedTuple):
     history_segments: int
     history_dropped: int
     history_begins_s: float
+    events_dropped: int
     full: int
 
 
@@ -82,6 +83,7 @@ async def look_at_storage(runtimes: Iterable[Runtime], departed: Departed) -> St
         history_bytes=sum(journal.history_bytes for journal in journals),
         history_segments=sum(journal.history_segments for journal in journals),
         history_dropped=departed.history_dropped + sum(journal.history_dropped for journal in journals),
+        events_dropped=departed.events_dropped + sum(journal.events_dropped for journal in journals),
         history_begins_s=(history_begins_ms(journals) or 0) / 1_000,
         full=int(any(journal.full for journal in journals)),
     )

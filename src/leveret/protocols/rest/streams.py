@@ -393,5 +393,6 @@ async def read_blocks(call: RestCall) -> Answer:
     queue, query = call.queue, call.query
     size = query.get("bytes", BLOCKS_BYTES_MAX)
     partition, offset, end = query.get("partition", 0), query["offset"], query.get("end", OFFSET_MAX)
-    data = await call.async_broker.in_thread(lambda: blocks(queue.core, partition, offset, end, size))
+    runtime = call.async_broker.runtime
+    data = await call.async_broker.in_thread(lambda: blocks(runtime, queue.core, partition, offset, end, size))
     return Response(200, data, MEDIA_TYPE)

@@ -32,6 +32,6 @@ def run(context: Context) -> Outcome:
         )
     listings = (
         PrintedRows("queues and hours", ("hour", "vhost", "queue", "figures", "events", "differences"), by_hour),
-        PrintedRows("differences", DIFFERENCE, found),
+        PrintedRows("differing", DIFFERENCE, found),
     )
     return Outcome(facts, listings, failed=facts["differences"] > 0)

@@ -23,7 +23,7 @@ from leveret.core.ports cimport APPENDED, COUNTED, LOST, READ, REFUSED, STARTED
 from leveret.storage.journal.records cimport (
     ALSO, ALSO_QUEUES, BATCH_HEADER_BYTES, DEDUP, DEFINE, DELIVER, ENCRYPTED, ENTRY_BYTES, EVENT, MOVED_FORWARD, PUBLISH, PURGE,
     RECORD_HEADER_BYTES, RETURN, RUN_MAX, SETTLE, TIMED, AlsoEntry, BatchHeader, Buffer, RecordEntry, ReturnEntry,
-    RunEntry, TimedEntry, crc32c_prepare, is_run_event, is_whole, rest_of,
+    RunEntry, TimedEntry, crc32c_prepare, is_run_event, is_whole, rest_of, seq_in,
 )
 
 from leveret.core.errors import DamagedJournal, UnknownFormat
@@ -372,7 +372,7 @@ cdef class EventColumns(Walk):
             row.how = entry.how
             (&row.body_bytes if row.kind == REFUSED or row.kind == APPENDED else &row.held_ms)[0] = entry.held_ms
         for i in range(entry.at_and_count & RUN_MAX):
-            row.seq = NOT_SAID if row.kind == REFUSED else <int64_t>(entry.seq + i)
+            row.seq = NOT_SAID if row.kind == REFUSED else <int64_t>seq_in(entry, i)
             self.add(&row)
         return 0
 

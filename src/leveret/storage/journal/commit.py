@@ -249,12 +249,7 @@ class Commit:
         """The commit batch that has all that was appended until now; the caller holds the lock."""
         fresh = self._journal.dirty or (self.companion is not None and self.companion.dirty)
         # Nothing was appended, but what the caller saw (a duplicate, say) may still be on its way.
-        return self._journal.pending if fresh else self._journal.pending - 1
-
-    @property
-    def _idle(self) -> bool:
-        """Whether there is nothing to write; the caller holds the lock."""
-        return self._journal.idle and not (self.companion is not None and self.companion.dirty)
+        return self._journal.pending if fresh else self._journal.awaited
 
     def _next_batch(self) -> CommitBatch | None:
         """The next commit batch, empty if there is only something for the companion; the caller holds the lock."""
@@ -416,12 +411,13 @@ class ThreadedCommit(Commit):
     def _has_more(self) -> bool:
         """Whether a commit batch is sealed, or a caller asked for the open one; the caller holds the lock."""
         opened = self._journal.pending
-        return self._journal.durable < opened - 1 or (self._wanted >= opened and not self._idle)
+        return self._journal.durable < opened - 1 or self._wanted >= opened
 
     def _commit_next(self) -> CommitBatch | None:
         """Commit one commit batch; None when no caller asked for more."""
         with self._lock:
-            batch = self._next_batch() if self._has_more else None
+            # Streams that a caller waits for may have gone with an earlier batch: an empty one tells it.
+            batch = self._next_batch() or self._journal.mark() if self._has_more else None
         if batch is not None and self._write(batch):
             with self._lock:
                 self._wrote(batch)

@@ -11,7 +11,7 @@ from leveret.core.ports cimport Entry, JournaledState
 from leveret.storage.journal.records cimport (
     ALSO, ALSO_QUEUES, DEDUP, DEFINE, DELIVER, ENTRY_BYTES, EVENT, BATCH_HEADER_BYTES, MOVED_FORWARD, PUBLISH, PURGE,
     RECORD_HEADER_BYTES, RETURN, RUN_MAX, SETTLE, TIMED, AlsoEntry, DedupEntry, BatchHeader, RecordEntry, ReturnEntry,
-    RunEntry, TimedEntry, crc32c_prepare, is_run_event, is_whole, rest_of,
+    RunEntry, TimedEntry, crc32c_prepare, is_run_event, is_whole, rest_of, seq_in,
 )
 
 from leveret.core.errors import DamagedJournal, UnknownFormat
@@ -103,7 +103,7 @@ cdef class Replay:
             self.area_entry(<const RecordEntry*>entry)
         elif is_run_event(kind) or kind == TIMED | EVENT or kind == DEFINE | EVENT:
             if kind == PUBLISH | EVENT:
-                self.state.replay_numbers(run.queue, run.seq + (run.at_and_count & RUN_MAX) - 1)
+                self.state.replay_numbers(run.queue, seq_in(run, (run.at_and_count & RUN_MAX) - 1))
         else:
             raise UnknownFormat(
                 f"seg-{self.segment:020d}.log holds an entry of kind {kind}: it was written by a newer version; use that"

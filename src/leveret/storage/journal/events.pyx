@@ -8,7 +8,7 @@ from libc.string cimport memcpy
 
 from leveret.core.ports cimport LOST, STARTED
 from leveret.storage.journal.records cimport (
-    ENTRY_BYTES, EVENT, PUBLISH, TIMED, RunEntry, TimedEntry, fill_run, fill_timed, goes_on,
+    ENTRY_BYTES, EVENT, PUBLISH, TIMED, RunEntry, TimedEntry, fill_run, fill_timed, goes_on, is_at,
 )
 
 cdef enum:
@@ -28,30 +28,36 @@ cdef class EventLog:
     ) except -1:
         """Append an entry, or let the last one also stand for this message."""
         cdef RunEntry run
-        cdef uint8_t* room
         fill_run(&run, kind | EVENT, how, queue, seq, at_ms, value, consumer, deliveries)
-        if not goes_on(self.entries, &run):
-            room = self.room()
-            if room != NULL:
-                memcpy(room, &run, ENTRY_BYTES)
+        if not goes_on(self.entries, &run, ENTRY_BYTES):
+            self.append(&run, NULL)
+        return 0
+
+    cdef int append(self, const RunEntry* run, const TimedEntry* timed) except -1:
+        cdef uint8_t* room = self.room()
+        if room != NULL:
+            memcpy(room, run, ENTRY_BYTES)
+            if timed != NULL:
+                self.entries.append(timed, ENTRY_BYTES)
         return 0
 
     cdef int published(self, Content* content, list queues) except -1:
-        """Append what is kept in memory only."""
+        """Append what is kept in memory only, or let the entries of the message before, for the same queues, stand for it."""
         cdef RunEntry run
         cdef TimedEntry timed
-        cdef uint8_t* room
+        cdef bint is_timed = content.expiry_ms or content.due_ms
+        cdef size_t stride = ENTRY_BYTES * (1 + is_timed), back = stride * <size_t>len(queues)
         cdef uint32_t size = <uint32_t>min(content.body_len, <uint64_t>0xFFFFFFFF)
+        fill_timed(&timed, TIMED | EVENT, content.expiry_ms, content.due_ms, 0)
         for queue in queues:
-            if not content.expiry_ms and not content.due_ms:
-                self.note(PUBLISH, content.priority, queue, content.seq, content.enqueued_ms, size, 0, 0)
-                continue
-            room = self.room()
-            if room != NULL:
-                fill_run(&run, PUBLISH | EVENT, content.priority, queue, content.seq, content.enqueued_ms, size, 0, 0)
-                memcpy(room, &run, ENTRY_BYTES)
-                fill_timed(&timed, TIMED | EVENT, content.expiry_ms, content.due_ms, 0)
-                self.entries.append(&timed, ENTRY_BYTES)
+            fill_run(&run, PUBLISH | EVENT, content.priority, queue, content.seq, content.enqueued_ms, size, 0, 0)
+            if (
+                is_timed and not is_at(self.entries, &timed, back - ENTRY_BYTES)
+                or not goes_on(self.entries, &run, back)
+            ):
+                self.append(&run, &timed if is_timed else NULL)
+            else:
+                back -= stride
         return 0
 
     cdef uint8_t* room(self) except? NULL:

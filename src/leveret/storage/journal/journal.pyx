@@ -42,7 +42,7 @@ cdef class FileJournal(Journal):
     """Appends to commit batches and reads back from them; `leveret.storage.journal.store` opens one on a directory."""
 
     cdef readonly uint64_t pending          # the commit batch that is being filled: what a publisher waits for
-    cdef readonly uint64_t durable          # the last commit batch that is confirmed
+    cdef readonly uint64_t durable, awaited # the last one that is confirmed; the last sealed one that is not history only
     cdef readonly uint32_t segment, offset  # where the commit batch being filled will begin
     cdef uint32_t segment_filled            # the last one that holds more than empty commit batches
     cdef readonly uint64_t sealed_bytes     # of commit batches that are sealed and not yet written
@@ -63,16 +63,14 @@ cdef class FileJournal(Journal):
     cdef bytes window
 
     def __init__(self, options: "JournalOptions", clock: Callable[[], int]):
-        self.segment_bytes = options.segment_bytes
-        self.unwritten_bytes_max = options.unwritten_bytes_max
+        self.segment_bytes, self.unwritten_bytes_max = options.segment_bytes, options.unwritten_bytes_max
         self.frame_bytes_max = FRAME_BYTES_MAX
         self.tag_bytes = TAG_BYTES if options.keys else 0
         self.clock = clock
         self.unwritten = []
         self.tail = WrittenTail(options.cache_bytes)
-        self.index, self.events = Buffer(), EventLog(clock)
-        self.history = options.history_events == "all"
-        self.body = Buffer()
+        self.index, self.events, self.body = Buffer(), EventLog(clock), Buffer()
+        self.history = options.keeps_all_events
         self.body.extend(BATCH_HEADER_BYTES)
         self.live, self.placed = {}, {}
 
@@ -82,7 +80,7 @@ cdef class FileJournal(Journal):
     ) -> None:
         """Take up a log whose next commit batch is number `seq` at this place."""
         self.pending = seq
-        self.durable = seq - 1
+        self.durable = self.awaited = seq - 1
         self.segment = segment
         self.segment_filled = segment if offset > SEGMENT_HEADER_BYTES else 0   # a new one may not have a file yet
         self.offset = offset
@@ -172,7 +170,7 @@ cdef class FileJournal(Journal):
         """Append a DELIVER or SETTLE entry, or let the last one also stand for this message."""
         cdef RunEntry run
         fill_run(&run, kind, how, queue, entry.seq, at_ms, held_ms, consumer, saturated(entry.deliveries))
-        if not goes_on(self.index, &run):
+        if not goes_on(self.index, &run, ENTRY_BYTES):
             memcpy(self.append_entry(), &run, ENTRY_BYTES)
         return 0
 
@@ -356,6 +354,8 @@ cdef class FileJournal(Journal):
         self.body.extend(BATCH_HEADER_BYTES)
         self.unwritten.append(batch)
         self.sealed_bytes += batch.awaited_bytes
+        if not batch.is_history:
+            self.awaited = batch.seq
         self.pending += 1
         end = <uint64_t>batch.offset + batch.content.size + self.tag_bytes
         if end >= self.segment_bytes:
@@ -379,15 +379,15 @@ cdef class FileJournal(Journal):
 
     def wrote(self, CommitBatch batch) -> None:
         """The oldest unwritten commit batch is on the disk, as durably as was asked for."""
-        cdef Buffer free
+        cdef Buffer free = batch.content
         assert self.unwritten[0] is batch, "frames are written in their order"
         del self.unwritten[0]
         self.sealed_bytes -= batch.awaited_bytes
         self.durable = batch.seq
         if batch.content.capacity > BUFFER_BYTES_MAX:
-            batch.content = None
-            return
-        free = self.tail.keep(batch)
+            batch.content = free = None
+        elif not batch.is_history:      # of those nothing is read back
+            free = self.tail.keep(batch)
         if free is not None:
             self.spare = free
 

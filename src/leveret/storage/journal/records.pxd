@@ -1,5 +1,5 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 
 from leveret.core.ports cimport EVENT_LAST, STARTED, Place
 
@@ -19,6 +19,8 @@ cdef enum:
     MOVED_FORWARD = 0x100           # flag of a PUBLISH entry, above the message's own
     ALSO_QUEUES = 7
     RUN_MAX = 0xFFFF
+    SEQ_BITS = 56                   # of the first number of a run for history; above them is its step, less 1
+    STEP_MAX = 256
     EVENT = 0x80                    # flag of a kind: only history reads the entry; see also Event of core.ports
 
 cdef enum Kind:
@@ -103,6 +105,12 @@ cdef inline bint is_run_event(uint8_t kind) noexcept:
         plain == PUBLISH or plain == DELIVER or plain == SETTLE or plain == RETURN or STARTED <= plain <= EVENT_LAST
     )
 
+cdef inline uint64_t seq_in(const RunEntry* run, uint64_t at) noexcept:
+    """The number of a message of a run."""
+    if run.kind & EVENT:
+        return (run.seq & ((<uint64_t>1 << SEQ_BITS) - 1)) + at * ((run.seq >> SEQ_BITS) + 1)
+    return run.seq + at
+
 cdef inline uint64_t rest_of(const BatchHeader* header) noexcept:
     """The length of a commit batch after its header."""
     return <uint64_t>header.body_len + header.index_len + (TAG_BYTES if header.flags & ENCRYPTED else 0)
@@ -151,22 +159,30 @@ cdef inline void fill_run(
     run.at_and_count = at_ms << 16 | 1
     run.held_ms, run.consumer = value, consumer
 
-cdef inline bint goes_on(Buffer entries, const RunEntry* one) noexcept:
-    """Let the last entry also stand for this message, if it says the same of the one before it, or of none."""
+cdef inline bint is_at(Buffer entries, const void* entry, size_t back) noexcept:
+    """Whether the same entry begins so far from the end."""
+    return entries.size >= back and memcmp(entries.data + entries.size - back, entry, ENTRY_BYTES) == 0
+
+cdef inline bint goes_on(Buffer entries, const RunEntry* one, size_t back) noexcept:
+    """Let the entry so far from the end also stand for this message, if it says the same of the ones before it, or of none."""
     cdef RunEntry* run
-    cdef uint64_t count
-    if entries.size == 0:
+    cdef uint64_t count, step
+    if entries.size < back:
         return False
-    run = <RunEntry*>(entries.data + entries.size - ENTRY_BYTES)
+    run = <RunEntry*>(entries.data + entries.size - back)
     count = run.at_and_count & RUN_MAX
     if (
         run.kind == one.kind and run.how == one.how and run.deliveries == one.deliveries and run.queue == one.queue
         and run.at_and_count >> 16 == one.at_and_count >> 16 and run.held_ms == one.held_ms
         and run.consumer == one.consumer and count < RUN_MAX
-        and (run.seq + count == one.seq or run.seq == one.seq == 0)
     ):
-        run.at_and_count += 1
-        return True
+        if run.kind & EVENT and count == 1 and run.seq < one.seq:
+            step = one.seq - run.seq - 1
+            if step < STEP_MAX:
+                run.seq |= step << SEQ_BITS
+        if seq_in(run, count) == one.seq or run.seq == one.seq == 0:
+            run.at_and_count += 1
+            return True
     return False
 
 cdef class CommitBatch:

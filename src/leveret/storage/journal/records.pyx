@@ -19,13 +19,14 @@
     DEFINE   | kind 1 | what 1 | - 2 | - 4 | - 8 | offset 4 | size 4 | - 8 |             area: the definition
     DEDUP    | kind 1 | - 3 | queue 4 | seq 8 | digest 16 |                              TIMED follows: its expiry is when
 
-    EVENT    | kind 1 | how 1 | deliveries 2 | queue 4 | seq 8 | count 2, at_ms 6 | value 4 | consumer 4 |
+    EVENT    | kind 1 | how 1 | deliveries 2 | queue 4 | seq 7 | step 1 | count 2, at_ms 6 | value 4 | consumer 4 |
 
 An entry whose kind has the flag EVENT is for history only: what recovery does not need of messages that are in memory, of
 refusals and of streams. Recovery passes over it, but for its numbers, which are not given a second time. It stands
-behind all other entries of its commit batch, and a batch that has nothing else is not synced for its sake.
+behind all other entries of its commit batch, and a batch that has nothing else is not synced for its sake. It is of
+`count` messages: the first is number seq, and each is step + 1 above the one before.
 
-    PUBLISH     a transient message entered a queue: how is its priority, value its bytes; TIMED | EVENT may follow
+    PUBLISH     a transient message entered a queue: how is its priority, value its bytes; TIMED | EVENT may follow, of all of them
     DELIVER, SETTLE, RETURN     the same as without the flag; value is held_ms
     DEFINE      a queue that does not outlive the broker, so that history has its name; laid out as DEFINE
     STARTED     the broker was opened: transient messages numbered below seq are gone

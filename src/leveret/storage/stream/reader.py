@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from leveret.core.arguments import INTERVAL, UNITS_MS
 from leveret.core.consumer_arguments import FILTERS_MAX
@@ -305,7 +305,14 @@ PIECE_BYTES_MAX = 32 << 20
 """What one call gives, or one block if that is more: it is in memory as a whole."""
 
 
-def piece(log: Readable, offset: int, end: int, bytes_max: int) -> bytes:
+class Piece(NamedTuple):
+    """Blocks, and how many of the records that were asked for are in them."""
+
+    data: bytes = b""
+    records: int = 0
+
+
+def piece(log: Readable, offset: int, end: int, bytes_max: int) -> Piece:
     """The blocks from an offset on, decrypted: about so many bytes, of records that are committed and before `end`.
 
     The first block may begin before the offset and the last one may go on after the end. What is not in the log any
@@ -315,7 +322,7 @@ def piece(log: Readable, offset: int, end: int, bytes_max: int) -> bytes:
         raise InvalidArgument(f"a piece has 1 to {PIECE_BYTES_MAX} bytes, not {bytes_max}")
     end = min(end, log.committed)
     if offset >= end:
-        return b""
+        return Piece()
     file = None
     while file is None:
         segment = holding(log.segments, offset)
@@ -338,18 +345,20 @@ def gone(log: Readable, offset: int) -> NotFound:
     )
 
 
-def _blocks(log: Readable, file: SegmentFile, offset: int, end: int, bytes_max: int) -> bytes:
+def _blocks(log: Readable, file: SegmentFile, offset: int, end: int, bytes_max: int) -> Piece:
     parts: list[bytes] = []
-    size = 0
+    size = records = 0
     for data, head in file.blocks():
         if head.first >= end:
             break
         if head.first + head.count > offset:
             parts.append(decrypted(log.keys, data, head))
             size += len(parts[-1])
+            if not head.is_lost:
+                records += min(head.first + head.count, end) - max(head.first, offset)
             if size >= bytes_max:
                 break
-    return b"".join(parts)
+    return Piece(b"".join(parts), records)
 
 
 def reach(log: Readable, offset: int, size: int) -> int:
