@@ -1,10 +1,11 @@
-"""The sink on two cores: rows of 100 bytes from Spark to a queue of a real server, all of them committed at once."""
+"""The sink on two cores: rows of 100 bytes from Spark to a queue or stream of a real server, all committed at once."""
 
 from typing import TYPE_CHECKING
 
 from bench.bench_rest import server
 from bench.spark_cost import cheapest, costed
 from leveret.client.broker import connect
+from leveret.runtime.stream import StreamStats
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -12,7 +13,13 @@ if TYPE_CHECKING:
 GOAL_PER_S = 100_000
 BODY_BYTES = 100
 RUNS = 2
-CASES = {"alike": ["value"], "with_ids": ["value", "message_id", "priority"]}
+PARTITIONS = 4
+CASES = {
+    "alike": ["value"],
+    "with_ids": ["value", "message_id", "priority"],
+    "stream": ["value"],
+    "stream_keyed": ["value", "key"],
+}
 """What rows say besides their body: nothing, or something for each."""
 
 
@@ -23,10 +30,10 @@ def sink_figures(spark: "SparkSession", rows: int) -> dict[str, float]:
         spans, served = [], []
         for _ in range(RUNS):
             with server() as running, connect(f"http://127.0.0.1:{running.port}", token=running.token) as broker:
-                broker.queue("orders")
+                place = broker.stream("orders", partitions=PARTITIONS) if "stream" in name else broker.queue("orders")
                 frame = spark.range(rows, numPartitions=2).selectExpr(
                     f"rpad(cast(id as string), {BODY_BYTES}, 'x') as value", "cast(id as string) as message_id",
-                    "cast(id % 5 as int) as priority",
+                    "cast(id % 5 as int) as priority", "cast(id % 1000 as string) as key",
                 )  # fmt: skip
                 options = {"url": f"http://127.0.0.1:{running.port}", "token": running.token, "queue": "orders"}
                 before = running.cpu_seconds()
@@ -34,7 +41,8 @@ def sink_figures(spark: "SparkSession", rows: int) -> dict[str, float]:
                     frame.select(*columns).write.format("leveret").options(**options).mode("append").save()
                 served.append(running.cpu_seconds() - before)
                 spans.append(span)
-                assert broker.queue("orders").stats().ready == rows
+                stats = place.stats()
+                assert (stats.records if isinstance(stats, StreamStats) else stats.ready) == rows
         figures |= {f"{name}_{unit}": value for unit, value in cheapest(spans, rows).items()}
         figures[f"{name}_server_cpu_us"] = round(min(served) * 1e6 / rows, 3)
     return figures

@@ -1,4 +1,4 @@
-"""Kills drivers, executors and servers amid streaming queries, and counts rows at the sink: `make spark-kill`.
+"""Stops and kills drivers, executors and servers amid streaming queries, and counts rows: `make spark-kill`.
 
     python -m tests.spark.kills [KILLS]
 
@@ -30,6 +30,7 @@ from tests.server_process import ServerProcess
 from tests.sources import ROOT
 from tests.spark.cluster import EVERYWHERE, cluster
 from tests.spark.query_child import Query
+from tests.waiting import wait_until
 
 PARTITIONS = 2
 BATCH_ROWS = 500
@@ -45,6 +46,7 @@ SPECULATION = {
     "spark.speculation.minTaskRuntime": "100ms",
 }
 SLOW_S = 120.0
+LEASE = "1s"  # the shortest
 
 
 class Line(NamedTuple):
@@ -93,13 +95,26 @@ class Site:
         with self.running() as driver:
             assert driver.wait(PATIENCE_S) == 0, f"the driver ended with {driver.returncode}"
 
-    def batches(self, log: str) -> int:
-        """How many batches a log of the checkpoint has."""
-        return sum(1 for path in Path(self.query.checkpoint, log).glob("[0-9]*"))
+    def restart(self) -> None:
+        """Kill the server, and start it again at the same place."""
+        port = str(self.server.ports["http"])
+        self.server.kill()
+        self.server.start("--http-port", port)
+
+    def pause(self, lease: object) -> None:
+        """Wait until the lease of what is reserved is over, if it has one."""
+        if lease:
+            with self.server.client() as client:
+                queue = client.queue("in", declare=False)
+                wait_until(lambda: queue.stats().leased == 0)
+
+    def is_between(self) -> bool:
+        """Whether a batch has begun that is not noted as done."""
+        return self.query.batches("offsets") > self.query.batches("commits")
 
     def has_begun(self, known: int) -> bool:
         """Whether a batch after so many is on its way."""
-        return self.batches("offsets") > max(known, self.batches("commits"))
+        return self.query.batches("offsets") > max(known, self.query.batches("commits"))
 
 
 def bodies(rows: int) -> list[bytes]:
@@ -139,31 +154,43 @@ def wait(driver: subprocess.Popen[bytes], happened: Callable[[], object]) -> boo
     return True
 
 
-def kill_drivers(source: str, sink: str, kills: int, chance: random.Random) -> Line:
+def kill_drivers(source: str, sink: str, kills: int, chance: random.Random, **lease: str) -> Line:
     """Kill a driver when it has noted what a batch is to read, before it notes that the batch is done."""
     between = 0
-    with context(source, sink, kills + 2) as here:
+    with context(source, sink, kills + 2, **lease) as here:
         for _ in range(kills):
-            known = here.batches("offsets")
+            known = here.query.batches("offsets")
             with here.running() as driver:
                 assert wait(driver, partial(here.has_begun, known)), "the driver ended before it was killed"
                 time.sleep(chance.uniform(0, BLIND_S))
-            between += here.batches("offsets") > here.batches("commits")
+            between += here.is_between()
+            here.pause(lease)
         here.finish()
-        return here.line(f"driver killed, {source} to {sink}", kills, between)
+        return here.line(f"driver killed{', lease over' if lease else ''}, {source} to {sink}", kills, between)
+
+
+def stop_drivers(source: str, sink: str, stops: int, **lease: str) -> Line:
+    """Stop a query after a batch, and let it come back when its lease is over and the server was killed."""
+    stopped = 0
+    with context(source, sink, 3 * stops, **lease) as here:
+        for number in range(1, stops + 1):
+            replace(here, query=replace(here.query, stop_after=1)).finish()
+            stopped += number <= here.query.batches("commits") < 3 * stops
+            here.pause(lease)
+            here.restart()
+        here.finish()
+        return here.line(f"driver stopped{', lease over' if lease else ''}, {source} to {sink}", stops, stopped)
 
 
 def restart_servers(source: str, sink: str, kills: int, chance: random.Random) -> Line:
     """Kill the server amid a query that goes on, and start it again at the same place."""
     with context(source, sink, kills + 2) as here, here.running() as driver:
-        port = str(here.server.ports["http"])
         restarts = 0
         for number in range(1, kills + 1):
             if not wait(driver, partial(here.has_begun, number)):
                 break
             time.sleep(chance.uniform(0, BLIND_S))
-            here.server.kill()
-            here.server.start("--http-port", port)
+            here.restart()
             restarts += 1
         assert driver.wait(PATIENCE_S) == 0, f"the driver ended with {driver.returncode}"
         return here.line(f"server killed, {source} to {sink}", kills, restarts)
@@ -201,6 +228,11 @@ def attacks(kills: int) -> Iterator[Line]:
     chance = random.Random(random.randrange(1 << 30))
     for source, sink in (("stream", "queue"), ("queue", "queue"), ("queue", "stream")):
         yield kill_drivers(source, sink, kills, chance)
+    yield kill_drivers("queue", "queue", kills, chance, lease=LEASE)
+    for source, sink in (("queue", "queue"), ("stream", "queue"), ("stream", "stream")):
+        yield stop_drivers(source, sink, kills)
+    for sink in ("queue", "stream"):
+        yield stop_drivers("queue", sink, kills, lease=LEASE)
     for source, sink in (("stream", "stream"), ("queue", "queue")):
         yield restart_servers(source, sink, kills, chance)
     with tempfile.TemporaryDirectory(prefix="leveret-cluster-") as folder, cluster(Path(folder)) as master:
@@ -214,12 +246,12 @@ def main(kills: int) -> None:
     if not has_java():
         raise NotFound("Spark needs Java 17 or newer: on Debian, `apt-get install default-jre-headless`")
     wrong = 0
-    print(f"{'':<36}{'runs':>6}{'hit':>6}{'rows':>8}{'lost':>6}{'duplicated':>12}{'seconds':>9}")
+    print(f"{'':<44}{'runs':>6}{'hit':>6}{'rows':>8}{'lost':>6}{'duplicated':>12}{'seconds':>9}")
     began = time.monotonic()
     for line in attacks(kills):
         wrong += line.lost + line.duplicated
         figures = f"{line.runs:>6}{line.interrupted:>6}{line.rows:>8}{line.lost:>6}{line.duplicated:>12}"
-        print(f"{line.name:<36}{figures}{time.monotonic() - began:>9.0f}", flush=True)
+        print(f"{line.name:<44}{figures}{time.monotonic() - began:>9.0f}", flush=True)
         began = time.monotonic()
     sys.exit(1 if wrong else 0)
 

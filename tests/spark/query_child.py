@@ -26,7 +26,10 @@ POLL_S = 0.05
 
 @dataclass(frozen=True)
 class Query:
-    """What is read, where it goes, and for how long the first attempt at a batch waits for a second one."""
+    """What is read, where it goes, and for how long the first attempt at a batch waits for a second one.
+
+    After `stop_after` batches it is stopped, as an operator does it; 0: it goes on to its end.
+    """
 
     source: dict[str, str]
     sink: dict[str, str]
@@ -35,10 +38,25 @@ class Query:
     settings: dict[str, str] = field(default_factory=dict)
     notes: str = ""
     slow_s: float = 0.0
+    stop_after: int = 0
 
     def command(self) -> list[str]:
         """What runs it in a process of its own."""
         return [sys.executable, "-m", "tests.spark.query_child", json.dumps(asdict(self))]
+
+    def batches(self, log: str) -> int:
+        """How many batches a log of the checkpoint has."""
+        return sum(1 for path in Path(self.checkpoint, log).glob("[0-9]*"))
+
+    def run(self, spark: SparkSession) -> None:
+        """Start it, and wait for its end."""
+        last = self.batches("commits") + self.stop_after
+        running = self.start(spark)
+        while self.stop_after and running.isActive:
+            if self.batches("commits") >= last:
+                running.stop()
+            time.sleep(POLL_S)
+        running.awaitTermination()
 
     def start(self, spark: SparkSession) -> StreamingQuery:
         """Run it until everything is written that is there now."""
@@ -79,7 +97,7 @@ def main(text: str) -> None:
     """Run a query to its end."""
     query = Query(**json.loads(text))
     spark = session(query.master, **SMALL | query.settings)
-    query.start(spark).awaitTermination()
+    query.run(spark)
     spark.stop()
 
 

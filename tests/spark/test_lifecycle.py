@@ -10,7 +10,7 @@ from pyspark.testing import assertDataFrameEqual
 
 from leveret.spark.columns import spark_schema
 from leveret.spark.events import EVENTS
-from leveret.spark.lifecycle import joined, lifecycle, lives, streamed
+from leveret.spark.lifecycle import joined, lifecycle, lives, mark, streamed
 from tests.spark.history import TRUTH, at, random_history, small_history, timed_history
 
 if TYPE_CHECKING:
@@ -120,17 +120,24 @@ def test_a_stream_tells_the_same_lives_although_some_are_settled_long_after(
     for number, (start, end) in enumerate(((0, 5), (5, 9), (9, len(rows)))):
         frame(spark, rows[start:end]).coalesce(1).write.mode("append").parquet(str(tmp_path / "in" / f"{number}"))
     stream = spark.readStream.schema(events.schema).option("maxFilesPerTrigger", 1)
-    query = (
-        streamed(stream.parquet(str(tmp_path / "in" / "*")), late="1 minute", quiet="1 hour")
-        .writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start(str(tmp_path / "fragments"), "parquet")
-    )
-    assert query.awaitTermination(60)
-    fragments = spark.read.parquet(str(tmp_path / "fragments"))
+
+    def follow() -> DataFrame:
+        query = (
+            streamed(stream.parquet(str(tmp_path / "in" / "*")), late="1 minute", quiet="1 hour")
+            .writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start(str(tmp_path / "fragments"), "parquet")
+        )
+        assert query.awaitTermination(60)
+        return spark.read.parquet(str(tmp_path / "fragments"))
+
+    fragments = follow()
     assert fragments.where("seq = 2 and purged_at is null").count() == 2
     # The newest message may still go on: it is in the state.
     assertDataFrameEqual(lives(joined(fragments)), lifecycle(events).where("seq < 9"))
+    # No event comes any more, and a mark says so.
+    mark(tmp_path / "in" / "2", at(5 * day))
+    assertDataFrameEqual(lives(joined(follow())), lifecycle(events))
 
 
 def test_a_data_frame_is_the_same_after_others_were_made_of_it(spark: SparkSession, tmp_path: Path) -> None:

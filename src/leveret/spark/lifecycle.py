@@ -18,14 +18,21 @@ and any number of times, so the same steps serve a table of events and a stream 
     lives(joined(...))  on the table that was written: a message that was settled days later has two fragments there
 """
 
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from leveret.core.outcomes import DEATHS
 from leveret.spark.columns import QUEUE_BITS
-from leveret.spark.events import SETTLED, TRANSIENT
+from leveret.spark.events import EVENTS, SETTLED, TRANSIENT
 
 OPEN = "open"
+CLOCK = "clock"
+"""The event of a row that tells a stream nothing but how late it is."""
 MESSAGE = ("vhost", "queue", "queue_id", "seq")
 PURGED_AT = "purged_at"
 """Part of the key of a fragment: set in those that tell of a purge, of all messages below `seq`; without a number of a
@@ -45,16 +52,32 @@ def lifecycle(events: DataFrame) -> DataFrame:
 
 def streamed(events: DataFrame, late: str = LATE, quiet: str = QUIET) -> DataFrame:
     """Fragments from a stream of events, to be appended to a table."""
-    parts = fragments(events).withWatermark("at", late)
+    # Any event shows how late it is. A condition without `at` would be moved to before the watermark.
+    told = F.when(F.col("at").isNotNull(), F.col("event").isin(*TOLD))
+    parts = _fragments(events.withWatermark("at", late).where(told))
     return joined(parts, F.session_window("at", quiet)).drop("session_window")
+
+
+def mark(directory: str | Path, until: datetime) -> None:
+    """Tell a stream of the files in a directory that all events before a time are in them: on a quiet broker nothing
+    that comes later would show it."""
+    place = Path(directory, f"clock-{until.astimezone(UTC):%Y%m%dT%H%M%S%f}.parquet")
+    schema = pa.schema([(name, column.arrow) for name, column in EVENTS.items()])
+    hidden = place.with_name(f".{place.name}")
+    pq.write_table(pa.Table.from_pylist([{"event": CLOCK, "at": until}], schema), hidden)
+    hidden.replace(place)
 
 
 def fragments(events: DataFrame) -> DataFrame:
     """What each event tells about the life of its message, or of a queue that was emptied."""
+    return _fragments(events.where(F.col("event").isin(*TOLD)))
+
+
+def _fragments(told: DataFrame) -> DataFrame:
     event, at = F.col("event"), F.col("at")
     entered, settled = event.isin("published", "moved"), event == "settled"
     reasons = F.array(*(F.lit(reason) for reason in SETTLED))
-    return events.where(event.isin(*TOLD)).select(
+    return told.select(
         *MESSAGE,
         F.when(event.isin("purged", "started"), at).alias(PURGED_AT),
         "at",
