@@ -30,6 +30,7 @@ from leveret.spark.session import SMALL, has_java, session
 from tests.sources import ROOT
 from tests.spark.history import push
 from tests.spark.shipping import shipped
+from tests.spark.wide_batch import wide_batch
 
 PATIENCE_S = 120
 TURNS, MESSAGES, STEP_S = 40, 60, 7.0
@@ -207,7 +208,7 @@ def main() -> None:
         fill(folder / "data", folder / "handed")
         report_here(folder)
         with cluster(folder) as url:
-            different = on_cluster(folder, url) + shipped(folder, url)
+            different = on_cluster(folder, url) + shipped(folder, url) + wide_batch(folder, url, EVERYWHERE)
         for table in sorted(path.name for path in (folder / "local" / "tables").iterdir()):
             local, remote = (rows(folder / side / "tables" / table) for side in ("local", "cluster"))
             different += local != remote

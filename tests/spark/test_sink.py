@@ -329,7 +329,8 @@ def test_a_commit_tells_what_is_wrong(world: RestWorld) -> None:
 @pytest.mark.parametrize(
     ("options", "columns", "text"),
     [
-        ({"url": ""}, {"value": "binary"}, "http://HOST"),
+        ({"url": ""}, {"value": "binary"}, "option url"),
+        ({"url": "nowhere"}, {"value": "binary"}, "http://HOST"),
         ({"unroutable": "maybe"}, {"value": "binary"}, "refuse or drop"),
         ({"committimeout": "soon"}, {"value": "binary"}, "give a number"),
         ({"priority": "256"}, {"value": "binary"}, "from 0 to 255"),

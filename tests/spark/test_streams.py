@@ -431,6 +431,8 @@ def test_encrypted_files_need_their_key(tmp_path: Path, monkeypatch: pytest.Monk
         ({"startingoffsets": '{"0": -3}'}, "-3 of partition 0 of 'clicks': give earliest, latest"),
         ({"startingoffsets": "latest", "startingoffsetsbytimestamp": "{}"}, "give one of them"),
         ({"startingoffset": "latest"}, "did you mean startingOffsets"),
+        ({"kafka.requesttimeout": "1s"}, "did you mean requestTimeout"),
+        ({"kafka.group.id": "1s"}, "no option .kafka.group.id"),
         ({"streams": "a,b"}, "give one of stream, streams"),
         ({"startingoffsets": '{"0": 1'}, "give earliest, latest"),
         ({"startingoffsets": "soon"}, "give a time such as"),

@@ -16,7 +16,7 @@ from leveret.core.publish cimport Publisher
 from leveret.core.queue cimport Queue
 from leveret.core.streams cimport Author
 
-from leveret.storage.stream.recorder import KEY as KEY_HEADER
+from leveret.storage.stream.recorder import KEY_FIELD as KEY_NAMED
 
 cdef enum:
     OFFSET_BYTES = 4
@@ -28,7 +28,7 @@ cdef enum:
     PROPERTY_BYTES_MAX = 256
 
 cdef int64_t NOTHING = -<int64_t>0x7FFFFFFFFFFFFFFF - 1
-cdef bytes KEY_FIELD = bytes([len(KEY_HEADER)]) + KEY_HEADER.encode() + b"S"
+cdef bytes KEY_FIELD = KEY_NAMED
 
 
 cdef class Texts:

@@ -11,8 +11,8 @@ from leveret.core.errors import InvalidArgument
 
 Options = Mapping[str, str]
 WHOLE_MAX = (1 << 63) - 1
-_SERVER = ("url", "token", "caFile", "certFile", "keyFile", "vhost")
-_LIVE = (*_SERVER, "retryTimeout", "requestTimeout", "columns", "includeHeaders")
+_SERVER = ("url", "token", "caFile", "certFile", "keyFile", "vhost", "requestTimeout")
+_LIVE = (*_SERVER, "retryTimeout", "columns", "includeHeaders")
 _BATCHES = (
     "maxRecordsPerTrigger", "maxBytesPerTrigger", "minRecordsPerTrigger", "maxTriggerDelay", "minPartitions",
     "maxRecordsPerPartition", "failOnDataLoss",
@@ -36,6 +36,8 @@ NAMES: dict[str, tuple[str, ...]] = {
 _TABLE = frozenset(("owner", "provider", "location", "comment", "external", "is_managed_location", "collation"))
 """Properties of tables that Spark hands to their source as options."""
 _WITHDRAWN = "pushdown"
+_PREFIXES = ("kafka.", "leveret.")
+"""Options of a client have none; other names with a dot are those of Spark's own."""
 _SUGGESTED_FROM = 0.7
 
 
@@ -49,8 +51,8 @@ def check_names(options: Options, *kinds: str) -> None:
                 "for other queries of the same DataFrame: name what is wanted by queue, since and until",
                 stacklevel=2,
             )
-        elif name not in known and name not in _TABLE and "." not in name:
-            close = get_close_matches(name, known, 1, _SUGGESTED_FROM)
+        elif name not in known and name not in _TABLE and ("." not in name or name.startswith(_PREFIXES)):
+            close = get_close_matches(name.split(".")[-1], known, 1, _SUGGESTED_FROM)
             others = [kind for kind, names in NAMES.items() if name in map(str.lower, names)]
             hint = f"did you mean {known[close[0]]}?" if close else f"it has {', '.join(sorted(known.values()))}"
             if others:

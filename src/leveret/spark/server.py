@@ -61,27 +61,27 @@ class Origin:
         """The server, with connections of this process that may be open already."""
         return _server(self)
 
-
-def tls_of(ca_file: str | None, certificate: tuple[str | None, str | None]) -> ssl.SSLContext | None:
-    """What TLS needs beyond the defaults: certificates to check the server against, and one that the client shows."""
-    cert_file, key_file = certificate
-    if ca_file is None and cert_file is None:
-        return None
-    try:
-        context = ssl.create_default_context(cafile=ca_file)
-        if cert_file is not None:
-            context.load_cert_chain(cert_file, key_file)
-    except OSError as error:
-        told = f"caFile={ca_file!r}, certFile={cert_file!r}, keyFile={key_file!r}"
-        raise InvalidArgument(f"{told}: {error}; name a file of certificates") from None
-    return context
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """What TLS needs beyond the defaults: certificates for the server, and one that the client shows."""
+        cert_file, key_file = self.certificate
+        if self.ca_file is None and cert_file is None:
+            return None
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file)
+            if cert_file is not None:
+                context.load_cert_chain(cert_file, key_file)
+        except OSError as error:
+            told = f"caFile={self.ca_file!r}, certFile={cert_file!r}, keyFile={key_file!r}"
+            raise InvalidArgument(f"{told}: {error}; name a file of certificates") from None
+        return context
 
 
 class SparkServer:
     """One server, or the nodes of a cluster: whichever answers."""
 
     def __init__(self, origin: Origin) -> None:
-        self._servers = servers_of(origin.url, origin.token, tls_of(origin.ca_file, origin.certificate), origin.vhost)
+        self._servers = servers_of(origin.url, origin.token, origin.tls, origin.vhost)
         self._network = ThreadNetwork()
         self._pool = Pool(self._servers, self._network)
         self._request_s = max(origin.request_s / len(self._servers), min(origin.request_s, REQUEST_S_MIN))

@@ -24,13 +24,13 @@ from leveret.client.sinks import abort_parts, commit_batch, put_piece
 from leveret.clock import ticks_us
 from leveret.core.errors import LeveretError, Unreachable
 from leveret.spark.row_groups import row_groups
-from leveret.spark.server import tls_of
+from leveret.spark.server import Origin
 from leveret.spark.spark_api import DataSourceStreamArrowWriter
 from leveret.spark.target import SinkTarget
 
 RETRIES = 10  # about 20 seconds: a server that restarts is waited for
 CLIENTS_MAX = 8  # a worker of Spark lives long, and tokens change
-CLIENTS: dict[tuple[object, ...], RemoteBroker] = {}
+CLIENTS: dict[Origin, RemoteBroker] = {}
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,7 @@ class Stage:
 
     @property
     def _server(self) -> RemoteBroker:
-        target = self.target
-        return _connected(target.url, target.token, target.ca_file, target.certificate, target.vhost)
+        return _connected(self.target.server)
 
 
 class BatchWriter(Stage, DataSourceArrowWriter):
@@ -118,17 +117,13 @@ def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[StagedPart]:
     return [each for each in messages if isinstance(each, StagedPart)]
 
 
-def _connected(
-    url: str,
-    token: str | None,
-    ca_file: str | None,
-    certificate: tuple[str | None, str | None],
-    vhost: str | None,
-) -> RemoteBroker:
+def _connected(server: Origin) -> RemoteBroker:
     """One client for all tasks of a process: connections stay open from batch to batch."""
-    key = (url, token, ca_file, certificate, vhost)
-    if key not in CLIENTS:
+    if server not in CLIENTS:
         if len(CLIENTS) >= CLIENTS_MAX:
             CLIENTS.pop(next(iter(CLIENTS))).close()
-        CLIENTS[key] = connect(url, token=token, tls=tls_of(ca_file, certificate), retries=RETRIES, vhost=vhost)
-    return CLIENTS[key]
+        tls, timeout = server.tls, server.request_s
+        CLIENTS[server] = connect(
+            server.url, token=server.token, tls=tls, timeout=timeout, retries=RETRIES, vhost=server.vhost
+        )
+    return CLIENTS[server]

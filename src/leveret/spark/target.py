@@ -6,6 +6,7 @@ token                 an API key or web token; default: the user in the URL
 caFile                certificates that the server is checked against, on every machine that runs tasks
 certFile, keyFile     the certificate that the client shows, and its key, there, too
 vhost                 the virtual host, / unless told otherwise
+requestTimeout        how long one request may take, 60s unless told otherwise
 sinkId                what batches of this query are known by; default: made of the checkpoint, or new for each write
 unroutable            `refuse` (default): nothing of a batch is published if a row would reach no queue; `drop`
 commitTimeout         seconds for which a commit may make no progress, 600 unless told otherwise
@@ -45,6 +46,7 @@ from leveret.core.errors import InvalidArgument
 from leveret.ingest.row_groups import COLUMNS
 from leveret.spark.messages import HEADER_TYPES
 from leveret.spark.options import check_names
+from leveret.spark.server import Origin
 
 OF_ALL_ROWS = (
     "queue",
@@ -76,11 +78,7 @@ HEADER_VALUES = (StringType, BooleanType, *WHOLE, FloatType, DoubleType, BinaryT
 class SinkTarget:
     """A sink on a server; goes with every task."""
 
-    url: str
-    token: str | None
-    ca_file: str | None
-    certificate: tuple[str | None, str | None]
-    vhost: str | None
+    server: Origin
     sink: str
     origin: str
     once: bool
@@ -125,10 +123,10 @@ def _checkpoint(place: str) -> str:
 
 def _target(options: Mapping[str, str], schema: StructType, sink: str, origin: str, once: bool) -> SinkTarget:
     check_names(options, "sink")
-    url, token = options.get("url"), options.get("token")
-    if url is None:
+    if not options.get("url"):
         raise InvalidArgument("no server was given: name it by the option url, such as http://127.0.0.1:15672")
-    servers_of(url, token, None)  # what is wrong with it is told before tasks are started
+    server = Origin.of(options)
+    servers_of(server.url, server.token, None)  # what is wrong with it is told before tasks are started
     unroutable = options.get("unroutable", "refuse")
     if unroutable not in ("refuse", "drop"):
         raise InvalidArgument(f"unroutable={unroutable!r}: give refuse or drop")
@@ -137,9 +135,8 @@ def _target(options: Mapping[str, str], schema: StructType, sink: str, origin: s
     if isinstance(schema["value"].dataType, StringType) and "content_type" not in schema.names:
         constants.setdefault("content_type", TEXT_TYPE)
     commit_s = _number("commitTimeout", options.get("committimeout"), COMMIT_S)
-    place = options.get("cafile"), (options.get("certfile"), options.get("keyfile")), options.get("vhost")
     whole = _whole_destination(schema, constants)
-    return SinkTarget(url, token, *place, sink, origin, once, unroutable, commit_s, constants, whole)
+    return SinkTarget(server, sink, origin, once, unroutable, commit_s, constants, whole)
 
 
 def _whole_destination(schema: StructType, constants: Mapping[str, str | int]) -> dict[str, str]:

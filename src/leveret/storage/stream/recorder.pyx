@@ -10,8 +10,9 @@ and all others take turns. The rows of a batch have a producer without such head
 number, so that each is in the same partition whenever it comes.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp
 
 from leveret.core.message cimport BLOB
 from leveret.core.ports cimport Content, Record, message_of, parts_of
@@ -29,6 +30,8 @@ from leveret.storage.stream.reader import offset_at
 from leveret.storage.stream.reader import start_named
 
 KEY = "x-partition-key"
+KEY_FIELD: bytes = bytes([len(KEY)]) + KEY.encode() + b"S"
+"""How a key begins in a table of AMQP: its length and its text follow."""
 FILTER = "x-stream-filter-value"
 PRODUCER = "x-producer"
 SEQUENCE = "x-sequence"
@@ -40,9 +43,15 @@ _NAMES = tuple(name.encode() for name in (KEY, FILTER, PRODUCER, *READ))
 
 cdef enum:
     FLAGS_AT = 12           # in a content header
+    PROPERTIES_AT = 14
+    HAS_TYPE = 0x80         # in the first byte of its flags: short strings before the headers
+    HAS_ENCODING = 0x40
     HAS_HEADERS = 0x20      # in the first byte of its flags
     TOGETHER = 256          # rows of a batch that are peers in a partition, too
     PLACES_MAX = 10_000     # keys are chosen by clients; a full cache is cleared
+
+
+cdef bytes NAMED = KEY_FIELD
 
 
 cdef class Labels:
@@ -61,13 +70,40 @@ NO_LABELS.filter_value = NO_LABELS.producer = b""
 
 cdef Labels labels_of(Content* content):
     """Read the headers, if there are any that matter here."""
-    cdef bytes header
+    cdef bytes header, key
+    cdef Labels labels
     if content.header_len <= FLAGS_AT or not content.header[FLAGS_AT] & HAS_HEADERS:
         return NO_LABELS
+    key = sole_key(content.header, content.header_len)
+    if key is not None:
+        labels = Labels()
+        labels.key = key
+        labels.filter_value = labels.producer = b""
+        return labels
     header = PyBytes_FromStringAndSize(<const char*>content.header, content.header_len)
     if not any([name in header for name in _NAMES]):
         return NO_LABELS
     return read_labels(decode_header(header).headers or {})
+
+
+cdef bytes sole_key(const uint8_t* header, Py_ssize_t size):
+    """The partition key of a content header that has no other one: all other headers are decoded."""
+    cdef Py_ssize_t at = PROPERTIES_AT, named = PyBytes_GET_SIZE(NAMED)
+    cdef uint64_t text
+    if header[FLAGS_AT] & HAS_TYPE and at < size:
+        at += 1 + header[at]
+    if header[FLAGS_AT] & HAS_ENCODING and at < size:
+        at += 1 + header[at]
+    if at + 4 + named + 4 > size or memcmp(header + at + 4, PyBytes_AS_STRING(NAMED), named):
+        return None
+    text = big_endian(header + at + 4 + named)
+    if big_endian(header + at) != named + 4 + text or at + 4 + named + 4 + text > <uint64_t>size:
+        return None
+    return PyBytes_FromStringAndSize(<const char*>header + at + 4 + named + 4, text)
+
+
+cdef inline uint64_t big_endian(const uint8_t* at) noexcept:
+    return <uint64_t>at[0] << 24 | <uint64_t>at[1] << 16 | <uint64_t>at[2] << 8 | at[3]
 
 
 cdef Labels read_labels(dict headers):
