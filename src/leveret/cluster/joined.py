@@ -1,7 +1,5 @@
 """A node in its cluster: what is decided by etcd, kept in PostgreSQL, and served by every node, put together."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A node: which shards it serves, how it reaches those of others, and what it knows of the whole cluster."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

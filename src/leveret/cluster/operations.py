@@ -18,9 +18,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from leveret.clock import SystemClock
+from leveret.clock import Clock, SystemClock
 from leveret.cluster.catalog.changes import DefinitionChange, apply
 from leveret.cluster.catalog.replica import Replica, in_order
 from leveret.cluster.coordination.coordinator import Coordinator
@@ -37,10 +37,6 @@ from leveret.core.broker import Broker
 from leveret.core.definition_log import Kind
 from leveret.core.errors import LeveretError, PreconditionFailed, Unreachable
 from leveret.observability.logs import Log
-
-if TYPE_CHECKING:
-    from leveret.clock import Clock
-    from leveret.cluster.joined import JoinedNode
 
 SETTLE = "settle"
 SETTLE_S = 40.0  # less than the time for which a command waits

@@ -12,8 +12,6 @@ Signals are of the process, so all its workers are drained together. When the la
 for one of them goes on; if none does, the signal does at last what it used to do.
 """
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import logging

@@ -5,8 +5,6 @@ How far it is stands in the commit batch with the messages themselves, so that a
 them. All of it are definitions of the core, to be used under its lock.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from secrets import token_hex

@@ -7,8 +7,6 @@ A second commit of a batch waits for the first one, or is answered as that was. 
 published after it, whether a client asks again or not.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

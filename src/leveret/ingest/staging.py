@@ -11,8 +11,6 @@ A part belongs to one attempt of one task, and its name is never used twice: wha
 win is dropped when the batch is aborted, or when it is too old.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 import threading

@@ -5,8 +5,6 @@ loop time. A batch is sent again until the collector takes it, after longer and 
 good is dropped and counted. A batch whose outcome is unknown is sent again: rows may arrive twice, and `seq` tells.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Sequence

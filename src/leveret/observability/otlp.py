@@ -4,8 +4,6 @@ The variables of OpenTelemetry count where an option says nothing: OTEL_EXPORTER
 and _CERTIFICATE, each also with TRACES_ in it, OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES.
 """
 
-from __future__ import annotations
-
 import gzip
 import ssl
 import threading

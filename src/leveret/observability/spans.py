@@ -4,8 +4,6 @@ A caller leaves its span here and goes on. A collector that is slow or gone cost
 spans, which are counted; it never costs the broker time.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence

@@ -10,8 +10,6 @@
 A message that brings no context gets one, once in 1 / ratio messages: then `publish` is the first span of its trace.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import secrets

@@ -16,8 +16,6 @@ Only TLS proves who the server is. No transport of syslog acknowledges messages:
 is lost.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import socket

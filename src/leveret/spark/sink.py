@@ -8,8 +8,6 @@ The answer to a commit may be lost, and Spark repeats batches whose end it did n
 the sink and its number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

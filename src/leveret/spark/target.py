@@ -15,8 +15,6 @@ queue, exchange, routingKey, contentType, contentEncoding, priority, delayMs, tt
 replyTo, type and appId say the same of all rows. The DataFrame has `value`, and any of the columns of COLUMNS.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 from collections.abc import Mapping

@@ -11,8 +11,6 @@ A node that stood still, or cannot ask the database, does not know what others h
 wait (StaleClients): it lets no client in, refuses nothing as unknown or forbidden, and delivers nothing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Collection

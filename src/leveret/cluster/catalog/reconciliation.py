@@ -10,8 +10,6 @@ a conflict: newer definitions on top of the old ones do not end it, but an opera
 meanwhile is followed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

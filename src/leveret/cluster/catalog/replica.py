@@ -12,8 +12,6 @@ what was never acknowledged. What is written from then on gets numbers that were
 its writer, too.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The APIs of one shard: the same code as on a single server, over the broker of the shard."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -14,8 +14,6 @@ Queue and consumer tag are short strings; the record of a delivery is drawn in p
 the channel that had the deliveries, when it is opened again; they keep their tags.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Iterable, Iterator

@@ -4,8 +4,6 @@
 {"result": ...} or {"error": "PreconditionFailed", "message": "..."}
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable

@@ -44,8 +44,6 @@ secret. Hence secrets of 32 bytes at least, scrypt (see leveret.security.cluster
 machines.
 """
 
-from __future__ import annotations
-
 import hmac
 import json
 import secrets

@@ -1,7 +1,5 @@
 """What operators do to the groups of a cluster, through any of its nodes: add and remove one, move what is in them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Coroutine, Mapping

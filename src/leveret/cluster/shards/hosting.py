@@ -9,8 +9,6 @@ Messages that are not persistent go with a shard that is given to another node o
 What is in queues that are not durable is lost in any case.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress

@@ -16,8 +16,6 @@ of it. A sender sends its next batch, which begins where the last one was not ta
 So one that comes late begins with outbox messages that are known by their names, and goes on in their order.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

@@ -15,6 +15,7 @@ from libc.string cimport memcpy
 
 from leveret.wire.frames cimport BODY, HEADER, METHOD, Outlet, frame_start, room
 from leveret.protocols.amqp.traffic cimport ChannelTraffic, is_redelivered, put_tag
+from leveret.core.consumer cimport Consumer
 from leveret.core.held cimport READING, Held, new_held
 from leveret.core.ports cimport Entry, Record
 from leveret.core.queue cimport Queue
@@ -41,6 +42,11 @@ cdef const char* PARTITION_ENTRY = b"\x12x-stream-partitionl"
 
 cdef class Subscriber(Consumer):
     """Pushes into the outlet of its connection, as long as that and the limits of its channel allow."""
+
+    cdef readonly ChannelTraffic channel
+    cdef readonly uint64_t timeout_ms       # for settling what it was given; 0: that of its queue
+    cdef uint8_t prefix[4 + 256 + 8 + 1]    # of basic.deliver: only the delivery tag and the flag after it change
+    cdef uint32_t prefix_len
 
     def __init__(
         self, ChannelTraffic channel not None, str tag, *, uint32_t prefetch=0, int64_t priority=0, bint exclusive=False,
@@ -93,6 +99,12 @@ cdef class Subscriber(Consumer):
 
 cdef class StreamSubscriber(Subscriber):
     """Reads one partition of a stream, or all of them in turn."""
+
+    cdef readonly list cursors  # type: list[StreamCursor]  # of each partition that it reads
+    cdef Py_ssize_t turn                    # the one that is read now
+    cdef Held ticket                        # stands for all that is not acknowledged
+    cdef uint8_t entries[25 + 28]           # that each record gets beside its own headers
+    cdef uint32_t entries_len
 
     def __init__(
         self, ChannelTraffic channel not None, str tag, cursors: Sequence[StreamCursor], *, bint partitioned=False,
