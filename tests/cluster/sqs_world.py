@@ -14,7 +14,7 @@ from leveret.core.errors import LeveretError
 from leveret.embedded.broker import Broker
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response
-from leveret.protocols.sqs.call import Answer
+from leveret.protocols.sqs.wire import Answer
 from leveret.runtime.runtime import Runtime
 from leveret.runtime.shared.limits import RateLimit
 from leveret.server.clustered import NodeEdges

@@ -26,10 +26,10 @@ from leveret.embedded.worker import Handler, Worker
 from leveret.observability.propagation import traced
 from leveret.runtime.declare import milliseconds
 from leveret.runtime.keywords import ConsumerOptions, SendOptions, WorkerOptions
+from leveret.runtime.managed import ManagedQueue
 from leveret.runtime.message import Message, wrap
 from leveret.runtime.outgoing import Outgoing, in_trace
 from leveret.runtime.processed import Processed, memory_of
-from leveret.runtime.queue import RuntimeQueue
 from leveret.runtime.verbs import Steps, finish
 from leveret.runtime.waiters import TaskWaiter, ThreadWaiter
 
@@ -131,7 +131,7 @@ class Subscription:
             _log.warning("message %s could not be given back: %s", message.id, error)
 
 
-class Queue(RuntimeQueue):
+class Queue(ManagedQueue):
     """One queue, from broker.queue(): send and receive messages, or let a worker do it.
 
     Each verb that can wait has a twin for asyncio with an "a" in front: asend, areceive. Iterating takes message after

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 from leveret.clock import give_turn
 from leveret.core import browse
 from leveret.core.arguments import DISPLAY_NAME
-from leveret.core.errors import InvalidArgument, QueueNotFound
+from leveret.core.errors import InvalidArgument
 from leveret.core.filters import Filter
 from leveret.core.held import Held
 from leveret.core.ids import parse_id
-from leveret.core.queue import Queue as CoreQueue
-from leveret.runtime import large_bodies
 from leveret.runtime.keywords import Conditions
 from leveret.runtime.message import Peeked, look
+from leveret.runtime.queue import RuntimeQueue
 from leveret.runtime.redrive import Discard, Redrive, RedriveResult, filter_of
 from leveret.runtime.stats import QueueStats, queue_stats
 from leveret.runtime.verbs import Durable, durably, in_thread, twin
@@ -24,7 +23,6 @@ from leveret.storage.blobs import body_bytes
 
 if TYPE_CHECKING:
     from leveret.core.browse import Cursor
-    from leveret.runtime.runtime import Runtime
 
 BROWSE_MAX = 10_000  # messages that one call gives: each has its body with it
 BROWSE_STEP = 500  # messages that one hold of the lock looks at
@@ -53,30 +51,10 @@ class PeekView:
         self.full = len(self.seen) >= self._count_max
 
 
-class ManagedQueue:
+class ManagedQueue(RuntimeQueue):
     """The part of a queue that is about the queue and not about one message."""
 
-    __slots__ = ("__weakref__", "_core", "runtime", "tag")
-
-    def __init__(self, runtime: Runtime, core: CoreQueue) -> None:
-        self.runtime = runtime
-        self._core = core
-        self.tag = runtime.core.tag
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self._core.name
-
-    @property
-    def durable(self) -> bool:
-        """Whether it survives a restart."""
-        return self._core.durable
-
-    @property
-    def lease_ms(self) -> int:
-        """How long a message is taken for; 0: for ever."""
-        return self._core.policy.lease_ms or 0
+    __slots__ = ()
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -95,31 +73,12 @@ class ManagedQueue:
         created_ms = self._core.created_ms
         return datetime.fromtimestamp(created_ms / 1000, UTC) if created_ms else None
 
-    @property
-    def core(self) -> CoreQueue:
-        """The queue in the core; only for use under the lock."""
-        if self._core.deleted:
-            raise QueueNotFound(f"queue '{self._core.name}' was deleted: declare it again with broker.queue()")
-        return self._core
-
-    @property
-    def anyway(self) -> CoreQueue:
-        """The queue in the core, even if it was deleted."""
-        return self._core
-
-    def __repr__(self) -> str:
-        return f"<Queue {self.name!r}>"
-
     def __len__(self) -> int:
         with self.runtime:
             return self.core.depth
 
     def __bool__(self) -> bool:
         return True
-
-    def fetch(self, pointer: bytes) -> bytes:
-        """The large body that a pointer in a message stands for."""
-        return large_bodies.fetch(self.runtime, pointer)
 
     def stats(self) -> QueueStats:
         """Its figures."""

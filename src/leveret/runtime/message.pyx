@@ -208,7 +208,7 @@ def wrap(source: "RuntimeQueue", taken: list[Held]) -> list[Message]:
     return messages
 
 
-def look(source: "ManagedQueue", Held held not None) -> Peeked:
+def look(source: "RuntimeQueue", Held held not None) -> Peeked:
     """A held or browsed message as one that was looked at."""
     cdef Peeked peeked = Peeked.__new__(Peeked)
     peeked.source = source

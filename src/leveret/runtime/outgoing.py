@@ -58,13 +58,9 @@ class Outgoing(NamedTuple):
     headers: dict[str, Any] | None = None
     properties: dict[str, Any] | None = None
 
-    @property
-    def plain(self) -> bool:
-        """Whether it is nothing but a body."""
-        return self[1:] == _PLAIN
 
-
-_PLAIN = Outgoing(None)[1:]
+PLAIN = Outgoing(None)[1:]
+"""What stands behind the body of a message that is nothing but that."""
 
 
 def in_trace(message: Outgoing) -> Outgoing:

@@ -7,23 +7,25 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from leveret.core.arguments import TIME_MS_MAX
 from leveret.core.broker import Broker as Core
-from leveret.core.errors import InvalidArgument, InvalidReceipt, QueueFull
+from leveret.core.errors import InvalidArgument, InvalidReceipt, QueueFull, QueueNotFound
 from leveret.core.held import Held
 from leveret.core.ids import format_id
 from leveret.core.queue import Queue as CoreQueue
 from leveret.runtime.bodies import BYTES_TYPE, HEADERS, encode
 from leveret.runtime.declare import milliseconds
 from leveret.runtime.keywords import SendOptions
-from leveret.runtime.large_bodies import drop_unused, is_large, put_away
-from leveret.runtime.managed import ManagedQueue
+from leveret.runtime.large_bodies import drop_unused, fetch, is_large, put_away
 from leveret.runtime.message import Message, ack_all, all_bytes, ids, wrap
-from leveret.runtime.outgoing import Outgoing, PreparedMessage, prepare
+from leveret.runtime.outgoing import PLAIN, Outgoing, PreparedMessage, prepare
 from leveret.runtime.waiters import Waiter
 from leveret.storage.blobs import body_bytes
+
+if TYPE_CHECKING:
+    from leveret.runtime.runtime import Runtime
 
 RECEIVE_MAX = 10_000  # messages that one call takes: a lease costs memory and a timer
 
@@ -45,10 +47,49 @@ SETTLE: dict[str, Callable[[Core, CoreQueue, Held, int, Any], None]] = {
 }
 
 
-class RuntimeQueue(ManagedQueue):
+class RuntimeQueue:
     """One queue. The object is cheap: it keeps nothing that the core does not know."""
 
-    __slots__ = ()
+    __slots__ = ("__weakref__", "_core", "runtime", "tag")
+
+    def __init__(self, runtime: Runtime, core: CoreQueue) -> None:
+        self.runtime = runtime
+        self._core = core
+        self.tag = runtime.core.engine.tag
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._core.name
+
+    @property
+    def durable(self) -> bool:
+        """Whether it survives a restart."""
+        return self._core.durable
+
+    @property
+    def lease_ms(self) -> int:
+        """How long a message is taken for; 0: for ever."""
+        return self._core.policy.lease_ms or 0
+
+    @property
+    def core(self) -> CoreQueue:
+        """The queue in the core; only for use under the lock."""
+        if self._core.deleted:
+            raise QueueNotFound(f"queue '{self._core.name}' was deleted: declare it again with broker.queue()")
+        return self._core
+
+    @property
+    def anyway(self) -> CoreQueue:
+        """The queue in the core, even if it was deleted."""
+        return self._core
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name!r}>"
+
+    def fetch(self, pointer: bytes) -> bytes:
+        """The large body that a pointer in a message stands for."""
+        return fetch(self.runtime, pointer)
 
     # Sending
 
@@ -101,7 +142,7 @@ class RuntimeQueue(ManagedQueue):
 
     def _send_plain(self, message: Outgoing) -> tuple[int, str] | None:
         """The short way of a small message that is nothing but a body; None for others."""
-        if not message.plain or self._core.policy.content_dedup:
+        if message[1:] != PLAIN or self._core.policy.content_dedup:
             return None
         content_type, data = encode(message.body)
         done = self.post_bodies(HEADERS[content_type], [data])

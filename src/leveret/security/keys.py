@@ -230,12 +230,10 @@ class AccessKeys:
 
     def __init__(self) -> None:
         self._keys: dict[str, AccessKey] = {}
+        self.find: Callable[[str], AccessKey | None] = self._keys.get
 
     def __iter__(self) -> Iterator[AccessKey]:
         return iter(self._keys.values())
-
-    def find(self, id: str) -> AccessKey | None:
-        return self._keys.get(id)
 
     def get(self, id: str) -> AccessKey:
         found = self._keys.get(id)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import leveret
 from leveret.core.properties import Properties, encode_header
 from leveret.protocols.sqs import loops
-from leveret.protocols.sqs.send_message import PLAIN_SENDERS, plain_header
+from leveret.protocols.sqs.send_message import PLAIN_SENDERS, plain_parts
 from tests.protocols.sqs.world import World
 
 PLAIN = '"\\\t\n\r/<&>~ a'
@@ -34,7 +34,7 @@ def test_nothing_as_text() -> None:
 
 def taken(broker: leveret.Broker, bodies: list[bytes]) -> list[leveret.Message]:
     queue = broker.queue("orders")
-    queue.post_bodies(plain_header("ada"), bodies)
+    queue.post_bodies(plain_parts("ada")[1], bodies)
     return queue.receive(len(bodies))
 
 

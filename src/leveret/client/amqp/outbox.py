@@ -17,7 +17,7 @@ from leveret.core.errors import InvalidArgument, NotSupported
 from leveret.core.properties import Properties, encode_header
 from leveret.observability.propagation import context_headers, traced
 from leveret.runtime.bodies import encode as encode_body
-from leveret.runtime.outgoing import Outgoing, properties_of
+from leveret.runtime.outgoing import PLAIN, Outgoing, properties_of
 from leveret.wire.codec import encode
 from leveret.wire.methods import BasicPublish
 
@@ -91,7 +91,7 @@ class Outbox:
 
     def _template(self, message: Outgoing, content_type: str) -> Template:
         """The header of a message; of one without options it is made once."""
-        plain = message.plain and not context_headers()
+        plain = message[1:] == PLAIN and not context_headers()
         found = self._plain.get(content_type) if plain else None
         if found is None:
             found = self._made(message._replace(headers=traced(message.headers)), content_type)

@@ -16,13 +16,12 @@ from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.sqs.account import Account
 from leveret.protocols.sqs.authorization import ACTIONS as NAMES
-from leveret.protocols.sqs.call import Answer, SqsCall
 from leveret.protocols.sqs.move_tasks import task_of
 from leveret.protocols.sqs.queues import name_of
 from leveret.protocols.sqs.send_message import check_alarm
 from leveret.protocols.sqs.service import ACTIONS, QUEUE_ACTIONS, Service
 from leveret.protocols.sqs.settings import FORWARDED
-from leveret.protocols.sqs.wire import required
+from leveret.protocols.sqs.wire import Answer, SqsCall, required
 from leveret.security.identity import Identity
 
 if TYPE_CHECKING:

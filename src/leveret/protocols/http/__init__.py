@@ -8,7 +8,6 @@ cluster.py       what an endpoint adds to the scope of its operation on a node o
 connection.py    one connection: requests in, answers out in the same order, one handler at a time
 fields.py        fields of a request: each reads its value, and describes itself in the OpenAPI document
 idempotency.py   requests with an Idempotency-Key: done once
-json_reader.py   JSON that clients send: limits of depth, numbers and text, and no duplicate names
 limits.py        what one client may ask of an HTTP server, how often
 origins.py       keeps pages of other origins from using this server through the browser of a user
 problem.py       refusals as RFC 9457 has them: application/problem+json, by one table from the errors of the core

@@ -17,6 +17,7 @@ from leveret.core.broker import Broker as Core
 from leveret.core.errors import LeveretError, QueueNotFound, TooMany
 from leveret.runtime.declare import VHOST, milliseconds
 from leveret.runtime.durability import LoopThread, PendingAnswer
+from leveret.runtime.managed import ManagedQueue
 from leveret.runtime.message import Message
 from leveret.runtime.outgoing import Outgoing
 from leveret.runtime.queue import RuntimeQueue
@@ -40,7 +41,7 @@ class AsyncBroker:
         self.polls: set[WaitingRequest] = set()
         self._polls_max = polls_max
         self.thread = LoopThread()
-        self._notifier = runtime.commits.notifier()
+        self.when_durable = runtime.commits.notifier().when_durable
         self._changed_users: set[str | None] = set()
         if access is not None:
             access.watchers.add(self)
@@ -62,12 +63,13 @@ class AsyncBroker:
         for poll in list(self.polls):
             poll.end()
 
-    def queue(self, name: str, vhost: str = VHOST) -> RuntimeQueue:
+    def queue(self, name: str, vhost: str = VHOST) -> ManagedQueue:
         # Without the lock: it is one look into a dictionary, and the verbs look again whether the queue is still there.
-        found = self.runtime.core.topology.vhost(vhost).queues.get(name)
+        topology = self.runtime.core.topology
+        found = (topology.vhosts.get(vhost) or topology.vhost(vhost)).queues.get(name)
         if found is None:
             raise QueueNotFound(f"no queue '{name}' in vhost '{vhost}': create it first")
-        return RuntimeQueue(self.runtime, found)
+        return ManagedQueue(self.runtime, found)
 
     # What waits for the disk
 
@@ -83,10 +85,6 @@ class AsyncBroker:
         with self.runtime:
             commit_batch = self.runtime.commit()
         return self.when_durable(commit_batch, result)
-
-    def when_durable(self, commit_batch: int, result: T) -> T | PendingAnswer[T]:
-        """Give a result when a commit batch is durable."""
-        return self._notifier.when_durable(commit_batch, result)
 
     def durably(self, verb: Callable[[], Durable[T]]) -> asyncio.Future[T]:
         """Change something in another thread; give the outcome when it is durable."""

@@ -90,7 +90,7 @@ class HttpConnection(asyncio.Protocol):
         if self._closing or self._fault is not None:
             self._linger(len(data))
         elif self._work is None and self._resumed is None and not self._held:
-            self._feed(data)
+            (self._read if len(data) <= SLICE_BYTES else self._feed)(data)
         else:
             self._hold(data)
 

@@ -151,7 +151,8 @@ class Output:
 
     def write(self, data: bytes) -> None:
         """Write now, after what was to be written soon."""
-        self.flush()
+        if self._unwritten:
+            self.flush()
         self._unwritten_bytes = 0
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)

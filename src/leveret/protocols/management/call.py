@@ -15,7 +15,7 @@ from leveret.core.errors import AccessRefused, VhostNotFound
 from leveret.core.jsonable import decode_table
 from leveret.core.topology import Vhost
 from leveret.operations.registry import OPERATIONS, rule_of
-from leveret.protocols.http.json_reader import read_json
+from leveret.protocols.http.fields import read_json
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Answer, Answered
 from leveret.protocols.management.refusals import BadRequest, Missing, NotAuthorised, done

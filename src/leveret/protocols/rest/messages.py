@@ -86,7 +86,7 @@ route = routes(OPERATIONS)
 
 def _sent(queue: RuntimeQueue, body: dict[str, Any], message_id: str) -> dict[str, Any]:
     """The answer about a message that was sent."""
-    now_ms = queue.runtime.core.now_ms
+    now_ms = queue.runtime.core.engine.now_ms
     delay_s, priority, most = body.get("delay_seconds"), body.get("priority", 0), queue.anyway.policy.max_priority
     delay_ms = queue.anyway.policy.delay_ms if delay_s is None else round(delay_s * 1000)
     enqueued_at = iso_ms(now_ms)

@@ -33,10 +33,10 @@ from leveret.protocols.http.fields import (
     TableField,
     Text,
     Whole,
+    read_json,
     shape,
 )
 from leveret.protocols.http.idempotency import KEY_HEADER
-from leveret.protocols.http.json_reader import read_json
 from leveret.protocols.http.request import Request
 from leveret.runtime.bodies import JSON_TYPE
 from leveret.runtime.message import Message, Peeked

@@ -59,9 +59,7 @@ class Account:
             self.regions[other] = Account(runtime, access, async_broker, settings.in_region(other), in_thread, other)
 
     def of(self, request: Request, forwarded: bool) -> Account:
-        """The account in the region that a request is for; a node that forwards a request names the region."""
-        if len(self.regions) == 1:
-            return self
+        """The account in the region that a request is for, of several; a node that forwards one names the region."""
         region = request.header(FORWARDED) if forwarded else region_of(request, self.regions, self.settings.region)
         found = self.regions.get(region)
         if found is None:

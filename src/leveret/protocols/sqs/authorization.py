@@ -19,10 +19,9 @@ from typing import Any, NamedTuple
 from leveret.core.patterns import like
 from leveret.operations.registry import rule_of
 from leveret.protocols.sqs.attributes import parsed
-from leveret.protocols.sqs.call import Answer, SqsCall
 from leveret.protocols.sqs.errors import SqsError, invalid
 from leveret.protocols.sqs.queues import SqsQueue
-from leveret.protocols.sqs.wire import names, required
+from leveret.protocols.sqs.wire import Answer, SqsCall, names, required
 from leveret.security.authorisation import allowed
 from leveret.security.identity import Identity
 
@@ -271,7 +270,7 @@ def may(call: SqsCall, queue: SqsQueue, action: str) -> bool:
     """Whether the caller may do something with a queue; without users everything is allowed."""
     if call.caller.user is None:
         return True
-    policy = queue.kept.get("Policy")
+    policy = queue.details["attributes"].get("Policy")
     if policy:
         caller, settings = call.caller, call.account.settings
         asked = Asked(settings.account, caller.arn, action, queue.arn, caller.host, caller.tls)

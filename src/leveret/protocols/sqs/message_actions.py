@@ -3,11 +3,11 @@
 from leveret.core import browse
 from leveret.core.errors import InvalidReceipt
 from leveret.protocols.http.response import Response
-from leveret.protocols.sqs.call import Answer, SqsCall, batch_entries, batch_result, for_each_entry
+from leveret.protocols.sqs.batch import batch_entries, batch_result, for_each_entry
 from leveret.protocols.sqs.errors import SqsError, invalid
 from leveret.protocols.sqs.loops import acknowledge, deleted_json, newest_lease
 from leveret.protocols.sqs.queues import SqsQueue
-from leveret.protocols.sqs.wire import Parameters, number, required
+from leveret.protocols.sqs.wire import Answer, Parameters, SqsCall, number, required
 
 VISIBILITY_S_MAX = 43_200
 GONE = "Message does not exist or is not available for visibility timeout change."

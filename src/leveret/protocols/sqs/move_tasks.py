@@ -21,10 +21,9 @@ from leveret.observability.logs import Log
 from leveret.protocols.http.async_broker import AsyncBroker
 from leveret.protocols.http.response import Response
 from leveret.protocols.sqs.authorization import authorize, may
-from leveret.protocols.sqs.call import Answer, SqsCall
 from leveret.protocols.sqs.errors import SqsError, invalid
 from leveret.protocols.sqs.queues import Queues, SqsQueue
-from leveret.protocols.sqs.wire import number, required
+from leveret.protocols.sqs.wire import Answer, SqsCall, number, required
 from leveret.runtime.redrive import Redrive
 from leveret.runtime.runtime import Runtime
 

@@ -12,10 +12,9 @@ from leveret.protocols.http.response import Response
 from leveret.protocols.sqs.account import Account
 from leveret.protocols.sqs.attributes import ALL, READABLE, check_attributes, check_kept, defaults, parsed
 from leveret.protocols.sqs.authorization import authorize_grants, authorize_redrive, check_policy, may_see
-from leveret.protocols.sqs.call import Answer, SqsCall
 from leveret.protocols.sqs.errors import SqsError, invalid
 from leveret.protocols.sqs.queues import FIFO_SUFFIX, SqsQueue, allows_source, check_allow_policy, read_redrive_policy
-from leveret.protocols.sqs.wire import names, number, required, texts
+from leveret.protocols.sqs.wire import Answer, SqsCall, names, number, required, texts
 
 NAME_CHARS_MAX = 80
 

@@ -11,13 +11,12 @@ from leveret.core.properties import Properties
 from leveret.observability.trace_context import context_of, to_aws
 from leveret.protocols.http.response import Response
 from leveret.protocols.sqs import message_attributes
-from leveret.protocols.sqs.call import Answer, SqsCall
 from leveret.protocols.sqs.errors import SqsError
 from leveret.protocols.sqs.loops import is_forbidden, received, received_json
 from leveret.protocols.sqs.message_attributes import Value
 from leveret.protocols.sqs.queues import SqsQueue
 from leveret.protocols.sqs.send_message import FLAGS_AT, PLAIN_SENDERS, sequence_number
-from leveret.protocols.sqs.wire import names, number
+from leveret.protocols.sqs.wire import Answer, SqsCall, names, number
 from leveret.runtime.message import Message, any_stored
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from leveret.observability.trace_context import from_aws, is_aws
 from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.sqs import message_attributes
-from leveret.protocols.sqs.call import Answer, SqsCall, batch_entries, batch_result, failed_entry
+from leveret.protocols.sqs.batch import batch_entries, batch_result, failed_entry
 from leveret.protocols.sqs.errors import BAD_CHARACTERS, SqsError, invalid
 from leveret.protocols.sqs.loops import bodies, is_forbidden, md5_of, sent, sent_json
 from leveret.protocols.sqs.message_attributes import Value, Values
 from leveret.protocols.sqs.queues import SqsQueue
-from leveret.protocols.sqs.wire import Parameters, number
+from leveret.protocols.sqs.wire import Answer, Parameters, SqsCall, number
 from leveret.runtime.bodies import PERSISTENT_MODE, TEXT_TYPE
 from leveret.runtime.message import DEDUP, GROUP
 from leveret.runtime.outgoing import PreparedMessage, check_headers
@@ -125,7 +125,7 @@ def _check_size(queue: SqsQueue, size_bytes: int) -> None:
 
 def _plain(queue: SqsQueue, data: bytes, sender: str | None) -> MessageDraft:
     _check_size(queue, len(data))
-    prepared = PreparedMessage(plain_properties(sender), data, 0, None, None, 0, None)
+    prepared = PreparedMessage(plain_parts(sender)[0], data, 0, None, None, 0, None)
     return MessageDraft(prepared, len(data), md5_of(data), None, None, plain=True)
 
 
@@ -224,17 +224,8 @@ PLAIN_SENDERS: dict[bytes, str | None] = {}
 """The content headers, from their flags on, of messages that are nothing but a body, and who sends such."""
 
 
-def plain_properties(sender: str | None) -> Properties:
-    """The properties of a message that is nothing but a body; the same object each time."""
-    return _plain_parts(sender)[0]
-
-
-def plain_header(sender: str | None) -> bytes:
-    """The same as a content header."""
-    return _plain_parts(sender)[1]
-
-
-def _plain_parts(sender: str | None) -> tuple[Properties, bytes]:
+def plain_parts(sender: str | None) -> tuple[Properties, bytes]:
+    """The properties of a message that is nothing but a body, and the same as a content header."""
     found = _PLAIN.get(sender)
     if found is None:
         if len(_PLAIN) >= PLAIN_MAX:
@@ -250,7 +241,7 @@ def _properties(
     values: Values, trace: Values, group: str | None, dedup_id: str | None, sender: str | None
 ) -> Properties:
     if not (values or trace or group or dedup_id):
-        return plain_properties(sender)
+        return plain_parts(sender)[0]
     headers: dict[str, Any] = {}
     properties = Properties(content_type=TEXT_TYPE, delivery_mode=PERSISTENT_MODE, user_id=sender)
     message_attributes.store(values, headers, properties)
@@ -313,8 +304,9 @@ def _post(call: SqsCall, queue: SqsQueue, drafts: list[MessageDraft]) -> tuple[i
     """Send without waiting: the commit batch to wait for, and the numbers of the messages; None when one of them is
     large.
     """
-    if all(one.plain for one in drafts):
-        done = queue.handle.post_bodies(plain_header(call.caller.user), [one.prepared.data for one in drafts])
+    data = [one.prepared.data for one in drafts if one.plain]
+    if len(data) == len(drafts):
+        done = queue.handle.post_bodies(plain_parts(call.caller.user)[1], data)
         if done is not None:
             return done
     return queue.handle.post_prepared([one.prepared for one in drafts])
@@ -336,7 +328,7 @@ def _send_plain_batch(call: SqsCall, queue: SqsQueue, given: list[Parameters]) -
     """The short way of small messages that are nothing but bodies; None when one of them is not."""
     special = queue.fifo or TRACE_ID in call.request.headers
     data = None if special else bodies(given, OPTIONS, bytes_max(queue), MESSAGE_BYTES_MAX)
-    done = None if data is None else queue.handle.post_bodies(plain_header(call.caller.user), data)
+    done = None if data is None else queue.handle.post_bodies(plain_parts(call.caller.user)[1], data)
     if data is None or done is None:
         return None
     commit_batch, numbers = done

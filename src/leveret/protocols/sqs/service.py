@@ -19,13 +19,12 @@ from leveret.protocols.http.response import Admitted, Response
 from leveret.protocols.sqs import authorization, message_actions, move_tasks, queue_actions
 from leveret.protocols.sqs.account import Account
 from leveret.protocols.sqs.authorization import authorize, authorize_name
-from leveret.protocols.sqs.call import Answer, SqsCall, SqsCaller
 from leveret.protocols.sqs.errors import SqsError, sqs_error
 from leveret.protocols.sqs.queues import SqsQueue, name_of
 from leveret.protocols.sqs.receive_message import receive_message
 from leveret.protocols.sqs.send_message import send_message, send_message_batch
 from leveret.protocols.sqs.settings import WrongRegion
-from leveret.protocols.sqs.wire import JSON_WIRE, Wire, check_types, query_wire
+from leveret.protocols.sqs.wire import JSON_WIRE, Answer, SqsCall, SqsCaller, Wire, check_types, query_wire
 from leveret.security.logins import NO_NAME, TooManyLogins
 from leveret.security.sigv4 import SignatureRefused, SignedRequest, Verifier
 
@@ -92,6 +91,7 @@ class Service:
         self._throttle = throttle
         self.audit: Audit | None = None
         """Where changes and refused signatures are noted; None: the node that the client has asked notes them."""
+        self._now_ms = account.runtime.clock.now_ms
         self._verifier = Verifier("sqs", account.access.access_keys.find)
         self._nobody = account.settings.user_arn("anonymous")
         self._known_caller = lru_cache(maxsize=CALLERS_KEPT_MAX)(self._caller_of)
@@ -136,7 +136,9 @@ class Service:
 
     def _perform(self, request: Request, wire: Wire, request_id: str) -> Answer:
         caller = self._admit(request)
-        account = self._account.of(request, self._throttle is None)
+        account = self._account
+        if len(account.regions) > 1:
+            account = account.of(request, self._throttle is None)
         if request.is_body_pending:
             return Admitted()
         action, parameters = wire.decode(request)
@@ -185,7 +187,7 @@ class Service:
         body = None if request.is_body_pending else request.body
         signed = SignedRequest(request.method, request.raw_path, request.raw_query, request.headers, body)
         try:
-            key = self._verifier.verify(signed, self._account.now_ms())
+            key = self._verifier.verify(signed, self._now_ms())
         except SignatureRefused as error:
             throttle.admit(peer.host, None)
             REFUSED.note(peer=peer.host, reason=error.reason)

@@ -12,9 +12,13 @@ accept JSON, such as API Gateway, get that, with maps as lists of names and valu
     {"Error": {"Code": "..", "Message": "..", "Type": "Sender"}, "RequestId": ".."}
 """
 
+from __future__ import annotations
+
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
 from xml.sax.saxutils import escape
 
 import orjson
@@ -23,6 +27,11 @@ from leveret.protocols.http.request import Request
 from leveret.protocols.http.response import Response
 from leveret.protocols.sqs.errors import SqsError, invalid
 
+if TYPE_CHECKING:
+    from leveret.protocols.sqs.account import Account
+    from leveret.protocols.sqs.queues import SqsQueue
+
+Answer = Response | Awaitable[Response]
 Parameters = dict[str, Any]
 
 FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -268,6 +277,54 @@ def _side(error: SqsError) -> str:
 def _valid(text: str) -> str:
     """Text without halves of surrogate pairs, which JSON in UTF-8 cannot have."""
     return text.encode("utf-8", "replace").decode()
+
+
+# A request after decoding, the same for all protocols
+
+
+class SqsCaller(NamedTuple):
+    """Who sent a request; without a user when signatures are not checked."""
+
+    user: str | None
+    arn: str
+    host: str
+    tls: bool
+
+
+@dataclass(slots=True, eq=False)
+class SqsCall:
+    """An action with its parameters."""
+
+    account: Account
+    wire: Wire
+    request_id: str
+    action: str
+    parameters: Parameters
+    caller: SqsCaller
+    request: Request
+
+    def answer(self, result: dict[str, Any] | None = None) -> Response:
+        return self.wire.encode(self.action, result, self.request_id)
+
+    def durable(self, commit_batch: int, result: dict[str, Any] | None = None) -> Answer:
+        """The answer with a result, when a commit batch of the journal is on the disk."""
+        return self.account.async_broker.when_durable(commit_batch, self.answer(result))
+
+    @property
+    def in_json(self) -> bool:
+        return self.wire.has_text
+
+    def answer_text(self, text: bytes) -> Response:
+        assert self.wire.has_text, "text is made only for that protocol"
+        return answer_text(text, self.request_id)
+
+    def queue(self) -> SqsQueue:
+        return self.account.queues.of_url(required(self.parameters, "QueueUrl"))
+
+    def url(self, queue: SqsQueue) -> str:
+        """The URL of a queue, on the server as this client sees it."""
+        server = f"{'https' if self.caller.tls else 'http'}://{self.request.header(b'host')}"
+        return f"{server}/{self.account.settings.account}/{quote(queue.name, safe='', errors='surrogateescape')}"
 
 
 # Parameters of the Query protocol

@@ -1,73 +1,19 @@
-"""One request after decoding: the same for both protocols."""
+"""The entries of a batch: how they are checked, and what is told about each."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote
+from collections.abc import Callable
+from typing import Any
 
 from leveret.core.errors import LeveretError
-from leveret.protocols.http.request import Request
-from leveret.protocols.http.response import Response
 from leveret.protocols.sqs.errors import SqsError, sqs_error
 from leveret.protocols.sqs.loops import in_order
-from leveret.protocols.sqs.wire import ENTRY_ID_CHARS_MAX, TYPES, Parameters, Wire, answer_text, check_types, required
+from leveret.protocols.sqs.wire import ENTRY_ID_CHARS_MAX, TYPES, Parameters, SqsCall, check_types
 
-if TYPE_CHECKING:
-    from leveret.protocols.sqs.account import Account
-    from leveret.protocols.sqs.queues import SqsQueue
-
-Answer = Response | Awaitable[Response]
 ENTRIES_MAX = 10
 
 _ID = re.compile(rf"[A-Za-z0-9_-]{{1,{ENTRY_ID_CHARS_MAX}}}")
-
-
-class SqsCaller(NamedTuple):
-    """Who sent a request; without a user when signatures are not checked."""
-
-    user: str | None
-    arn: str
-    host: str
-    tls: bool
-
-
-@dataclass(slots=True, eq=False)
-class SqsCall:
-    """An action with its parameters."""
-
-    account: Account
-    wire: Wire
-    request_id: str
-    action: str
-    parameters: Parameters
-    caller: SqsCaller
-    request: Request
-
-    def answer(self, result: dict[str, Any] | None = None) -> Response:
-        return self.wire.encode(self.action, result, self.request_id)
-
-    def durable(self, commit_batch: int, result: dict[str, Any] | None = None) -> Answer:
-        """The answer with a result, when a commit batch of the journal is on the disk."""
-        return self.account.async_broker.when_durable(commit_batch, self.answer(result))
-
-    @property
-    def in_json(self) -> bool:
-        return self.wire.has_text
-
-    def answer_text(self, text: bytes) -> Response:
-        assert self.wire.has_text, "text is made only for that protocol"
-        return answer_text(text, self.request_id)
-
-    def queue(self) -> SqsQueue:
-        return self.account.queues.of_url(required(self.parameters, "QueueUrl"))
-
-    def url(self, queue: SqsQueue) -> str:
-        """The URL of a queue, on the server as this client sees it."""
-        server = f"{'https' if self.caller.tls else 'http'}://{self.request.header(b'host')}"
-        return f"{server}/{self.account.settings.account}/{quote(queue.name, safe='', errors='surrogateescape')}"
 
 
 def batch_entries(call: SqsCall) -> list[Parameters]:
