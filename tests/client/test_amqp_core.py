@@ -73,7 +73,7 @@ class Pair:
         return pending
 
     def publish(self, *bodies: bytes, exchange: str = "", key: str = "q", **options: Any) -> Publish:
-        publish = OUTBOX.one(publish_method(exchange, key), Outgoing(b"", **options))
+        publish = OUTBOX.one(publish_method(exchange, key), b"", options)
         publish.bodies[:] = bodies
         OUTBOX.numbers(len(bodies))
         publish.pending = Pending()
@@ -132,7 +132,10 @@ def test_what_no_queue_gets_is_found_among_many(pair: Pair) -> None:
     )
     pair.run()
     assert [each.pending.done for each in (good, lost, own)] == [True] * 3
-    assert (good.returned, lost.returned, own.returned) == ({}, {0: "NO_ROUTE"}, {0: "NO_ROUTE"})
+    assert good.outcome is None
+    assert lost.outcome is not None
+    assert own.outcome is not None
+    assert lost.outcome.returned == own.outcome.returned == {0: "NO_ROUTE"}
 
 
 def test_a_publish_that_closes_the_channel_is_found_by_trying_one_after_the_other(pair: Pair) -> None:
@@ -152,7 +155,8 @@ def test_what_a_full_queue_refuses_is_told_apart(pair: Pair) -> None:
     pair.run()
     sent = pair.publish(b"1", b"2", b"3", b"4", key="small")
     pair.run()
-    assert sent.refused == [2, 3]
+    assert sent.outcome is not None
+    assert sent.outcome.refused == [2, 3]
     assert OUTBOX.ids(sent)[2:] == [None, None]
 
 

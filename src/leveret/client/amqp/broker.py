@@ -27,7 +27,6 @@ from leveret.core.arguments import QUEUE_TYPE
 from leveret.core.errors import ExchangeNotFound, InvalidArgument, NotSupported, QueueFull, QueueNotFound
 from leveret.runtime.declare import arguments_of, new_arguments, with_new_names
 from leveret.runtime.keywords import ExchangeOptions, QueueOptions, SendOptions
-from leveret.runtime.outgoing import Outgoing
 from leveret.runtime.stream import stream_arguments
 from leveret.runtime.verbs import verb
 from leveret.wire import methods
@@ -51,12 +50,11 @@ class AmqpExchangeVerbs(ExchangeVerbs):
     async def publish(self, /, routing_key: str, body: Any, **options: Unpack[SendOptions]) -> str | None:
         """Publish a message with the options of queue.send; give its id once it is confirmed, None without a route."""
         outbox, link = self.session.outbox, self.session.link
-        publish = outbox.one(publish_method(self.name, routing_key), Outgoing(body, **options))
-        await link.publish(publish)
-        await link.answer(publish.pending)
-        if publish.refused:
+        publish = outbox.one(publish_method(self.name, routing_key), body, options)
+        await link.confirm(publish)
+        if publish.outcome is not None and publish.outcome.refused:
             raise QueueFull(f"a queue behind exchange '{self.name}' refused the message: it is full, or has failed")
-        return None if publish.returned else outbox.ids(publish)[0]
+        return outbox.id(publish) if publish.outcome is None else None
 
     @verb
     async def bind(self, to: Any, key: str = "", arguments: Arguments = None) -> None:

@@ -7,7 +7,6 @@ again after the connection was lost, `closed` after the server closed the channe
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from leveret.client.amqp.traffic import Delivery
@@ -182,23 +181,38 @@ class CallChannel(ClientChannel):
         self.write_more()
 
 
-@dataclass(slots=True, eq=False)
 class Publish:
     """Messages that are published together: `bodies` with one header, the first of which has the id `number`."""
 
-    method: bytes
-    header: bytes
-    number_at: int
-    number: int
-    bodies: list[bytes]
-    message_id: str | None
-    pending: Pending = field(init=False)
-    size: int = 0
-    last: int = UNWRITTEN
-    refused: list[int] = field(default_factory=list)
-    """The places of those that the broker did not take."""
-    returned: dict[int, str] = field(default_factory=dict)
-    """The places of those that no queue got, and why."""
+    __slots__ = (
+        "bodies", "header", "last", "message_id", "method", "number", "number_at", "outcome", "pending", "size",
+    )  # fmt: skip
+
+    def __init__(
+        self, method: bytes, header: bytes, number_at: int, number: int, bodies: list[bytes], message_id: str | None
+    ) -> None:
+        self.method, self.header, self.number_at, self.number = method, header, number_at, number
+        self.bodies, self.message_id = bodies, message_id
+        self.size = sum(map(len, bodies)) + len(bodies) * len(header)
+        self.last = UNWRITTEN
+        self.pending: Pending
+        self.outcome: Outcome | None = None
+        """What happened to those that no queue has; None: all is well."""
+
+
+class Outcome:
+    """The places of messages that the broker did not take, and of those that no queue got, with the reason."""
+
+    def __init__(self) -> None:
+        self.refused: list[int] = []
+        self.returned: dict[int, str] = {}
+
+
+def outcome(publish: Publish) -> Outcome:
+    """What happened to messages; made when it is first needed."""
+    if publish.outcome is None:
+        publish.outcome = Outcome()
+    return publish.outcome
 
 
 class PublishChannel(ClientChannel):
@@ -231,7 +245,6 @@ class PublishChannel(ClientChannel):
 
     def add(self, publish: Publish) -> None:
         """Publish as soon as that is possible."""
-        publish.size = sum(map(len, publish.bodies)) + len(publish.bodies) * len(publish.header)
         self._size += publish.size
         self._count += len(publish.bodies)
         self._unwritten.append(publish)
@@ -291,7 +304,7 @@ class PublishChannel(ClientChannel):
             while publish is not None and publish.last < tag:
                 publish = next(found, None)
             if publish is not None:
-                publish.refused.append(tag - publish.last + len(publish.bodies) - 1)
+                outcome(publish).refused.append(tag - publish.last + len(publish.bodies) - 1)
 
     def on_method(self, method: Method) -> None:
         if isinstance(method, methods.BasicAck | methods.BasicNack):
@@ -306,12 +319,12 @@ class PublishChannel(ClientChannel):
         for publish in self._written:
             if publish.number_at < 0:
                 if publish.message_id == message_id:
-                    publish.returned[0] = method.reply_text
+                    outcome(publish).returned[0] = method.reply_text
                     break
             elif message_id[:12] == publish.header[publish.number_at - 12 : publish.number_at].decode():
                 place = int(message_id[12:], 16) - publish.number
                 if 0 <= place < len(publish.bodies):
-                    publish.returned[place] = method.reply_text
+                    outcome(publish).returned[place] = method.reply_text
                     break
         return None
 
@@ -348,8 +361,7 @@ class PublishChannel(ClientChannel):
             self._suspects = len(self._written)
         for publish in self._written:
             publish.last = UNWRITTEN
-            publish.returned.clear()
-            publish.refused.clear()
+            publish.outcome = None
         self._unwritten.extendleft(reversed(self._written))
         self._written.clear()
         self.write_more()

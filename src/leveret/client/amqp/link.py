@@ -73,6 +73,11 @@ class Link(ABC):
             await self.answer(room)
         self.touch()
 
+    async def confirm(self, publish: Publish) -> None:
+        """Publish, and wait for the confirm."""
+        await self.publish(publish)
+        await self.answer(publish.pending)
+
     async def answer(self, pending: Pending) -> Any:
         """The answer that is waited for, or the error that came instead."""
         if not pending.done and not await self.wait(pending, self.timeout_s):

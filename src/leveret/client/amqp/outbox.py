@@ -16,6 +16,7 @@ from leveret.client.amqp.channels import Publish
 from leveret.core.errors import InvalidArgument, NotSupported
 from leveret.core.properties import Properties, encode_header
 from leveret.observability.propagation import context_headers, traced
+from leveret.runtime.bodies import BYTES_TYPE
 from leveret.runtime.bodies import encode as encode_body
 from leveret.runtime.outgoing import PLAIN, Outgoing, properties_of
 from leveret.wire.codec import encode
@@ -53,8 +54,14 @@ class Outbox:
             self._next += count
             return self._next - count
 
-    def one(self, method: bytes, message: Outgoing) -> Publish:
+    def one(self, method: bytes, body: Any, options: SendOptions) -> Publish:
         """A message to publish."""
+        message = Outgoing(body, **options) if options else None
+        if message is None and type(body) is bytes and not context_headers():
+            found = self._plain.get(BYTES_TYPE)
+            if found is not None:
+                return Publish(method, found.header, found.number_at, self.numbers(1), [body], None)
+        message = message or Outgoing(body)
         content_type, data = encode_body(message.body)
         template = self._template(message, content_type)
         return Publish(method, template.header, template.number_at, self.numbers(1), [data], template.message_id)
@@ -64,7 +71,7 @@ class Outbox:
         source = iter(bodies)
         while chunk := list(islice(source, CHUNK)):
             if not options and all(type(body) is bytes for body in chunk) and sum(map(len, chunk)) <= CHUNK_BYTES:
-                template = self._template(Outgoing(b""), encode_body(b"")[0])
+                template = self._template(Outgoing(b""), BYTES_TYPE)
                 yield Publish(
                     method, template.header, template.number_at, self.numbers(len(chunk)), chunk, template.message_id
                 )
@@ -120,9 +127,13 @@ class Outbox:
         else:
             first = publish.number
             found = [f"{self.prefix}{number:012x}" for number in range(first, first + len(publish.bodies))]
-        for place in publish.refused:
+        for place in publish.outcome.refused if publish.outcome is not None else ():
             found[place] = None
         return found
+
+    def id(self, publish: Publish) -> str:
+        """The id of a single message."""
+        return publish.message_id or f"{self.prefix}{publish.number:012x}"
 
 
 def publish_method(exchange: str, routing_key: str) -> bytes:

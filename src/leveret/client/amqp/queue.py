@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from leveret.client.amqp.channels import Publish
+from leveret.client.amqp.channels import Outcome, Publish
 from leveret.client.amqp.link import Link
 from leveret.client.amqp.message import AmqpMessage, AmqpMessageVerbs, AsyncAmqpMessage, settle
 from leveret.client.amqp.outbox import publish_method, refuse_delay
@@ -27,7 +28,6 @@ from leveret.core.errors import (
 )
 from leveret.embedded.worker import Handler, Worker
 from leveret.runtime.keywords import SendOptions, WorkerOptions
-from leveret.runtime.outgoing import Outgoing
 from leveret.runtime.verbs import finish, verb
 from leveret.runtime.waiters import ThreadWaiter
 from leveret.wire import methods
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from leveret.client.amqp.broker import AmqpBroker, AsyncAmqpBroker
 
 GETS_MAX = 250  # basic.get that are sent at once
+TAKEN_MAX = 50  # messages that a loop takes from its consumer at once
 M = TypeVar("M", bound=AmqpMessageVerbs)
 _log = logging.getLogger("leveret.client")
 
@@ -58,18 +59,16 @@ class AmqpQueueVerbs(QueueVerbs[M]):
         """Put a message into the queue; give its id once the broker has confirmed it."""
         if options:
             refuse_delay(options)
-        publish = self.session.outbox.one(self._method, Outgoing(body, **options))
-        await self.link.publish(publish)
-        await self.link.answer(publish.pending)
-        if publish.refused or publish.returned:
-            raise self._refusal(publish)
-        found: str = self.session.outbox.ids(publish)[0]  # type: ignore[assignment]
-        return found
+        publish = self.session.outbox.one(self._method, body, options)
+        await self.link.confirm(publish)
+        if publish.outcome is not None:
+            raise self._refusal(publish.outcome)
+        return self.session.outbox.id(publish)
 
-    def _refusal(self, publish: Publish) -> LeveretError:
+    def _refusal(self, outcome: Outcome) -> LeveretError:
         """Why the broker did not take a message."""
-        if publish.returned:
-            why = next(iter(publish.returned.values()))
+        if outcome.returned:
+            why = next(iter(outcome.returned.values()))
             return QueueNotFound(f"queue '{self.name}' does not exist ({why}): declare it first")
         return QueueFull(
             f"queue '{self.name}' refused the message: it is full, or has failed; receive, or raise its limit"
@@ -89,8 +88,8 @@ class AmqpQueueVerbs(QueueVerbs[M]):
         ids: list[str | None] = []
         for publish in sent:
             await self.link.answer(publish.pending)
-            if publish.returned:
-                raise self._refusal(publish)
+            if publish.outcome is not None and publish.outcome.returned:
+                raise self._refusal(publish.outcome)
             ids += self.session.outbox.ids(publish)
         return ids
 
@@ -153,17 +152,18 @@ class AmqpQueueVerbs(QueueVerbs[M]):
 
     async def _messages(self) -> AsyncGenerator[M, None]:
         """Message after message, for as long as the client is open."""
-        channel = None
+        channel, epoch, taken = None, 0, deque[Delivery]()
         try:
             channel = self._consumer(self.session.prefetch)
             while True:
                 with self.link.lock:
-                    found = channel.take(1)
+                    found = channel.take(TAKEN_MAX)
                     waiter = None if found else self.link.pending()
                     if waiter is not None:
                         channel.waiters.append(waiter)
-                for each in found:
-                    yield self._message(self, channel, each)
+                taken, epoch = deque(found), channel.epoch
+                while taken and channel.epoch == epoch:
+                    yield self._message(self, channel, taken.popleft())
                 if waiter is not None:
                     self.link.touch()
                     try:
@@ -175,6 +175,9 @@ class AmqpQueueVerbs(QueueVerbs[M]):
             return
         finally:
             if channel is not None:
+                with self.link.lock:
+                    if channel.epoch == epoch:
+                        channel.buffer.extendleft(reversed(taken))
                 self._end(channel)
 
     # Settling

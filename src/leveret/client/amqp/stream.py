@@ -160,9 +160,9 @@ class AmqpStreamVerbs(StreamVerbs[R, Any]):
         count = 0
         for publish in sent:
             await link.answer(publish.pending)
-            if publish.returned:
+            if publish.outcome is not None and publish.outcome.returned:
                 raise QueueNotFound(f"stream '{self.name}' does not exist: declare it first")
-            if publish.refused:
+            if publish.outcome is not None:
                 raise QueueFull(f"stream '{self.name}' refused records: look at its limits")
             count += len(publish.bodies)
         return [UNKNOWN] * count
