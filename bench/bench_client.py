@@ -42,15 +42,15 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case("one by one", "leveret amqp", "leveret_send", "amqp", 4_000),
-    Case("one by one", "leveret amqp, asyncio", "leveret_asend", "amqp", 4_000),
-    Case("one by one", "leveret http", "leveret_send", "http", 2_000),
-    Case("one by one", "pika", "pika_send", "amqp", 2_000),
-    Case("one by one", "aio-pika", "aio_pika_send", "amqp", 2_000),
-    Case("one by one", "kombu", "kombu_send", "amqp", 2_000),
-    Case("one by one", "boto3", "boto3_send", "sqs", 400),
-    Case("in flight", "leveret amqp, asyncio", "leveret_gather", "amqp", 100_000),
-    Case("in flight", "leveret amqp", "leveret_threads", "amqp", 20_000),
+    Case("one by one", "leveret amqp", "leveret_send", "amqp", 500),
+    Case("one by one", "leveret amqp, asyncio", "leveret_asend", "amqp", 500),
+    Case("one by one", "leveret http", "leveret_send", "http", 500),
+    Case("one by one", "pika", "pika_send", "amqp", 500),
+    Case("one by one", "aio-pika", "aio_pika_send", "amqp", 500),
+    Case("one by one", "kombu", "kombu_send", "amqp", 500),
+    Case("one by one", "boto3", "boto3_send", "sqs", 200),
+    Case("in flight", "leveret amqp, asyncio", "leveret_gather", "amqp", 50_000),
+    Case("in flight", "leveret amqp", "leveret_threads", "amqp", 10_000),
     Case("in flight", "leveret http, asyncio", "leveret_gather", "http", 2_000),
     Case("in flight", "aio-pika", "aio_pika_gather", "amqp", 10_000),
     Case("in batches", "leveret amqp", "leveret_batches", "amqp", 300_000),
@@ -58,11 +58,11 @@ CASES = [
     Case("in batches", "boto3", "boto3_batches", "sqs", 2_000),
     Case("received", "leveret amqp", "leveret_receive", "amqp", 100_000),
     Case("received", "leveret amqp, asyncio", "leveret_areceive", "amqp", 100_000),
-    Case("received", "leveret http", "leveret_receive", "http", 2_000),
+    Case("received", "leveret http", "leveret_receive", "http", 500),
     Case("received", "pika", "pika_receive", "amqp", 10_000),
     Case("received", "aio-pika", "aio_pika_receive", "amqp", 10_000),
     Case("received", "kombu", "kombu_receive", "amqp", 10_000),
-    Case("received", "boto3", "boto3_receive", "sqs", 400),
+    Case("received", "boto3", "boto3_receive", "sqs", 200),
 ]
 
 

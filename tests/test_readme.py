@@ -65,7 +65,10 @@ def test_examples_run(
         add_key(server, "guest", KEY, SECRET)
         for name, value in (Server(server).environ | {"AWS_ENDPOINT_URL_SQS": Server(server).url}).items():
             monkeypatch.setenv(name, value)
-        run(str(page), text.replace("127.0.0.1:15672", f"127.0.0.1:{server.ports['http']}"))
+        ports = {"127.0.0.1:15672": server.ports["http"], "127.0.0.1:5672": server.port}
+        for address, port in ports.items():
+            text = text.replace(address, f"127.0.0.1:{port}")
+        run(str(page), text)
 
 
 def test_blocks_of_a_page_share_their_names_unless_marked() -> None:

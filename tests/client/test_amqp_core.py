@@ -73,7 +73,7 @@ class Pair:
         return pending
 
     def publish(self, *bodies: bytes, exchange: str = "", key: str = "q", **options: Any) -> Publish:
-        publish = OUTBOX.one(publish_method(exchange, key), b"", options)
+        publish = OUTBOX.one(publish_method(exchange, key), b"", options)  # type: ignore[arg-type]
         publish.bodies[:] = bodies
         OUTBOX.numbers(len(bodies))
         publish.pending = Pending()

@@ -1,6 +1,7 @@
 """The client over AMQP when servers go: killed while it sends, stopped and started again, one of several; and TLS."""
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 import leveret
 from tests.rabbitmq.rabbit import free_port
+from tests.server.certificates import Authority
 from tests.server_process import ServerProcess
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -77,7 +79,7 @@ def test_a_worker_goes_on_after_a_restart(server: ServerProcess) -> None:
         server.kill()
         server.start()
         with leveret.connect(server.url) as other:
-            other.queue("orders", declare=False).send("after")
+            other.queue("orders", create=False).send("after")
         wait_until(lambda: "after" in done)
         assert work.stop()
 
@@ -122,3 +124,28 @@ def test_a_dedup_id_makes_what_is_sent_again_one_message(server: ServerProcess) 
         for _ in range(2):
             orders.send("once", dedup_id="a")
         assert [(message.body, message.dedup_id) for message in orders.receive(5)] == [("once", "a")]
+
+
+def test_tls_and_a_certificate_of_ones_own(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    identity = authority.issue("localhost", ("localhost",))
+    flags = ("--amqps-port", "0", "--tls-cert", str(identity.cert), "--tls-key", str(identity.key))
+    with ServerProcess(tmp_path, *flags) as server:
+        url = f"amqps://guest:guest@localhost:{server.ports['amqps']}"
+        context = ssl.create_default_context(cafile=str(authority.cert))
+        with leveret.connect(url, tls=context) as client:
+            orders = client.queue("orders")
+            sent = orders.send_many([b"x" * 100_000] * 50)
+            assert [message.id for message in orders.receive(100)] == sent
+
+        async def scenario() -> None:
+            async with leveret.aconnect(url, tls=context) as client:
+                orders = await client.queue("orders")
+                assert len(await orders.receive(100, wait=PATIENCE_S)) == 50
+
+        asyncio.run(scenario())
+        with (
+            leveret.connect(url, retries=0) as stranger,
+            pytest.raises(leveret.Unreachable, match="certificate verify failed"),
+        ):
+            stranger.queue("orders")

@@ -18,6 +18,7 @@ from leveret.core.properties import Properties, encode_header
 from leveret.observability.propagation import context_headers, traced
 from leveret.runtime.bodies import BYTES_TYPE
 from leveret.runtime.bodies import encode as encode_body
+from leveret.runtime.keywords import SendOptions
 from leveret.runtime.outgoing import PLAIN, Outgoing, properties_of
 from leveret.wire.codec import encode
 from leveret.wire.methods import BasicPublish
