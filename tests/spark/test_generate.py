@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pika
 import pytest
 from pyspark.sql import functions as F
 
@@ -13,6 +15,9 @@ from leveret.spark.events import EVENTS
 from leveret.spark.generate import TrafficVolume, events, messages, queue_names
 from leveret.spark.lifecycle import lifecycle
 from leveret.spark.plan import observed
+from leveret.spark.tables import read_table
+from tests.server_process import ServerProcess
+from tests.spark.conftest import Run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,6 +65,25 @@ def test_messages_to_publish_fit_the_queues(spark: SparkSession) -> None:
     assert len({row["message_id"] for row in rows}) == 100
     assert {row["routing_key"] for row in rows} <= set(queue_names(TrafficVolume(100, queues=3)))
     assert all(bytes(row["value"]).startswith(b'{"number": ') and bytes(row["value"]).endswith(b'"}') for row in rows)
+
+
+def test_a_workload_is_published_to_a_server_as_it_was_made(run: Run, spark: SparkSession, tmp_path: Path) -> None:
+    traffic = TrafficVolume(200, queues=3)
+    facts = ("routing_key", "priority", "message_id", "content_type", "timestamp", "headers", "value")
+    with ServerProcess(tmp_path) as server:
+        assert run("generate", messages=200, queues=3, publish=server.http_url)["published"] == 200
+        with pika.BlockingConnection(pika.URLParameters(server.url)) as connection:
+            _, properties, body = connection.channel().basic_get("queue-00001", auto_ack=True)
+        stored = read_table(spark, "messages", path=str(server.data)).select(*facts)
+        made = messages(spark, traffic).select(*facts)
+        # A timestamp of AMQP has whole seconds.
+        made = made.withColumn("timestamp", F.date_trunc("second", "timestamp"))
+        assert stored.orderBy("message_id").collect() == made.orderBy("message_id").collect()
+    assert properties is not None
+    (first,) = made.where(F.col("message_id") == properties.message_id).collect()
+    assert (properties.priority, properties.headers, body) == (first.priority, first.headers, bytes(first.value))
+    assert {row.priority for row in made.collect()} > {0}
+    assert (properties.timestamp, properties.delivery_mode) == (int(first.timestamp.timestamp()), 2)
 
 
 @pytest.mark.parametrize("wrong", [{"messages": 0}, {"queues": 0}, {"failures": 0.9}, {"days": 0}])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,7 +20,10 @@ from leveret.spark.report.depth import oldest_periods
 from leveret.spark.report.findings import QUEUES_SHOWN_MAX, gather, rows_of
 from leveret.spark.report.period import PERIODS_MAX, span
 from leveret.spark.report.service import Objective
+from leveret.spark.report.streams import StreamLag, lags
 from leveret.spark.report.tables import Sources, alerts, extent, make
+from tests.protocols.metrics.scene import scrape
+from tests.server_process import ServerProcess
 from tests.spark.history import at
 
 if TYPE_CHECKING:
@@ -408,3 +412,29 @@ def test_periods_are_known_and_not_too_many() -> None:
 def test_a_span_knows_its_periods() -> None:
     found = span(datetime(2026, 1, 1, 12, 30, tzinfo=UTC), datetime(2026, 1, 1, 14, 0, tzinfo=UTC), "hour")
     assert [start.hour for start in found.starts()] == [12, 13, 14]
+
+
+def test_the_lag_of_groups_is_that_of_the_server(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as server, server.client() as client:
+        clicks = client.stream("clicks", partitions=2)
+        clicks.send_many([b"click"] * 30)
+        client.stream("audit").send_many([b"entry"] * 3)
+        for name, offsets in (("billing", {0: 5, 1: 10}), ("search", {})):
+            group = clicks.group(name)
+            group.commit("worker", group.join("worker").generation, offsets)
+        assert lags(server.http_url) == [
+            StreamLag("clicks", 30, "search", 30, False),
+            StreamLag("clicks", 30, "billing", 15, False),
+            StreamLag("audit", 3, None, None, False),
+        ]
+        for _ in range(10):
+            clicks.send_many([b"click"] * 100)
+        found = {row.group: row for row in lags(server.http_url) if row.group is not None}
+        assert {name: (row.lag, row.warning) for name, row in found.items()} == {
+            "search": (1_030, True),
+            "billing": (1_015, True),
+        }
+        # What is scraped, and alerts are about, is the same.
+        seen = scrape(server, "/metrics/per-object")
+        for name, row in found.items():
+            assert seen.value("leveret_stream_group_lag", vhost="/", stream="clicks", group=name) == row.lag

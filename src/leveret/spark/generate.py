@@ -34,6 +34,8 @@ SPREAD = 1.0  # of the logarithm of sizes
 REJECTED, EXPIRED, TIMED_OUT = 0.003, 0.002, 0.1
 PRIORITIES = 10
 PRIORITIZED = 0.2
+KINDS = ("order", "invoice", "refund", "mail")
+TENANTS = 20
 DAY_MS = 86_400_000
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _ROWS = 2**53  # distinct values of a fraction
@@ -103,12 +105,16 @@ def messages(spark: SparkSession, traffic: TrafficVolume) -> DataFrame:
     """The messages of a workload, to be published: to the queue that is their routing key."""
     text = F.concat(F.lit('{"number": '), F.col("id"), F.lit(', "filler": "'))
     body = F.concat(F.rpad(text, F.greatest(F.col("bytes").cast("int") - 2, F.length(text)), "x"), F.lit('"}'))
+    kind = F.get(F.array(*map(F.lit, KINDS)), F.floor(traffic.chance("kind") * len(KINDS)).cast("int"))
+    tenant = F.format_string("tenant-%d", _zipf(traffic.chance("tenant"), TENANTS))
     return _entered(spark, traffic).select(
         body.cast("binary").alias("value"),
         F.col("queue").alias("routing_key"),
         "priority",
         F.concat(F.lit(f"generated-{traffic.seed}-"), F.col("id")).alias("message_id"),
         F.lit("application/json").alias("content_type"),
+        F.timestamp_millis("entered_ms").alias("timestamp"),
+        F.create_map(F.lit("kind"), kind, F.lit("tenant"), tenant).alias("headers"),
     )
 
 
