@@ -33,7 +33,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help attack soak screenshots build serve test slow nightly coverage counts parts check lint types stubs rules bench bench-table rabbitmq-install sim sim-cluster jepsen fuzz asan example deploy-check dist lock release image image-check vendor clean rabbitmq clients kill restarts demo spark-slow spark-cluster spark-kill cluster cluster-kill
+.PHONY: help attack soak screenshots report-picture build serve test slow nightly coverage counts parts check lint types stubs rules bench bench-table rabbitmq-install sim sim-cluster jepsen fuzz asan example deploy-check dist lock release image image-check vendor clean rabbitmq clients kill restarts demo spark-slow spark-cluster spark-kill cluster cluster-kill
 
 help:  ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-23s %s\n", $$1, $$2}'
@@ -161,6 +161,10 @@ spark-kill: $(VENV)/.dev  ## kill drivers, executors and servers amid queries of
 # Needs Chromium, which `make parts` installs, and Java for the report. Look at what it made before you commit it.
 screenshots: $(VENV)/.dev $(VENV)/.parts  ## pictures of the console and transcripts of commands, of a broker at work, into docs/
 	@$(PY) -m tests.protocols.console.screenshots
+	@$(PY) -m tests.spark.report_shots
+
+report-picture: $(VENV)/.dev  ## the picture of a report alone, of a generated day; whole pages at all sizes go to build/screenshots; needs Java
+	@$(PY) -m tests.spark.report_shots
 
 deploy-check: $(VENV)/.dev  ## check what is in deploy/ without running it, and say what was not checked
 	@$(PY) -m tests.deploy

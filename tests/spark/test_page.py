@@ -15,7 +15,7 @@ from leveret.spark.report import svg
 from leveret.spark.report.comparison import COMPARED
 from leveret.spark.report.findings import Findings
 from leveret.spark.report.job import summary
-from leveret.spark.report.page import page
+from leveret.spark.report.page import full_in, page
 from leveret.spark.report.period import span
 from leveret.spark.report.service import Objective
 
@@ -67,6 +67,7 @@ def findings() -> Findings:
             "deaths": [{"period": hours[0], "reason": "rejected", "dead": 3}],
             "priorities": [{**priority, "priority": 0, "starved": True}, {**priority, "priority": 5, "starved": False}],
         },
+        served={name: [orders] for name in ("waiting_p95_ms", "processing_p95_ms", "in_time_share")},
     )
 
 
@@ -134,7 +135,7 @@ def test_what_is_pointed_at_tells_exact_figures() -> None:
     assert "<title>01 Jan 13:00: published 2, acknowledged 1, failed deliveries 0, dead letters 0.01</title>" in text
     assert "<title>01 Jan 14:00: most 12, average 4.5</title>" in text
     assert "<title>orders: median 5 ms, 95 % 2,500 ms, 99 % 90,000 ms</title>" in text
-    assert "<title>orders: 75 %</title>" in text
+    assert "<title>orders: 75 % in time</title>" in text
 
 
 def test_plots_of_many_periods_have_no_more_parts_than_can_be_pointed_at() -> None:
@@ -151,6 +152,22 @@ def test_times_have_marks_in_the_units_of_people() -> None:
     assert marks == ["1 ms", "100 ms", "10 s", "10 min", "10 h", "1.94 h"]
 
 
+def test_queues_with_starved_priorities_come_first() -> None:
+    (starved, other) = findings().of("priorities")
+    rows = [
+        {**each, "queue": name, "starved": name == "z" and each is starved}
+        for name in "az"
+        for each in (starved, other)
+    ]
+    text = page(replace(findings(), tables={"priorities": rows}))
+    assert re.findall(r"<title>(\w · \d): median", text) == ["z · 5", "z · 0", "a · 5", "a · 0"]
+
+
+@pytest.mark.parametrize(("hours", "text"), [(None, "-"), (0.0, "0 ms"), (48.0, "2 d"), (8_761.0, "over a year")])
+def test_the_outlook_ends_in_a_year(hours: float | None, text: str) -> None:
+    assert full_in(hours) == text
+
+
 def test_an_earlier_period_stands_beside_this_one() -> None:
     figures = {f"{name}{suffix}": number for name in COMPARED for number, suffix in ((0.5, "_before"), (0.25, ""))}
     row = {"vhost": "/", "queue": "orders", **figures}
@@ -165,7 +182,11 @@ def test_an_earlier_period_stands_beside_this_one() -> None:
 def test_streams_have_their_lag_and_warn_of_it() -> None:
     rows = [{"stream": "clicks", "records": 5_000, "group": "billing", "lag": 1_001, "warning": True}]
     found = replace(findings(), tables={"streams": rows})
-    assert "1,001</td>" in page(found)
+    text = page(found)
+    assert '<tr class="warning"><td class="words">clicks</td>' in text
+    assert "1,001</td>" in text
+    assert "clicks, group billing: 1,001 records now" in text
+    assert "<dt>Warnings that fired</dt><dd>1</dd>" in text
     assert summary(found).splitlines()[-1] == (
         "WARNING stream_lag: clicks, group billing 1,001 records (limit 1,000 records) now"
     )
@@ -229,6 +250,9 @@ def test_axes_of_counts_end_at_round_numbers(highest: float, ticks: list[float])
         (wording.duration(2e12), "23,148 d"),
         (wording.share(0.000001), "< 0.001 %"),
         (wording.duration(0.5), "0.5 ms"),
+        (wording.volume(14_200_000), "14.2 MB"),
+        (wording.volume(950), "950 B"),
+        (wording.volume(None), "-"),
         (wording.duration(90_000), "1.5 min"),
         (wording.share(1.0), "100 %"),
         (wording.share(0.99999), "99.99 %"),

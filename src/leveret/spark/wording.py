@@ -36,6 +36,12 @@ def number(value: float | None) -> str:
     return exact(value)
 
 
+def volume(value: float | None) -> str:
+    """Bytes, in three digits or so."""
+    text = number(value)
+    return text if value is None else f"{text[:-1]} {text[-1]}B" if text[-1].isalpha() else f"{text} B"
+
+
 def exact(value: float | None) -> str:
     """A count with all of its digits, or a rate in three."""
     if value is None:

@@ -54,7 +54,7 @@ def kept(page: Page, name: str) -> None:
 
 
 def linked(console: Console) -> dict[str, Shot]:
-    """Pages whose addresses are not known before: the first connection, the node, the report."""
+    """Pages whose addresses are not known before: the first connection, the node."""
     found = {}
     for name, act in LINKED.items():
         with console.open(f"/{name}s") as page:

@@ -51,11 +51,6 @@ def preview_redrive(page: Page) -> None:
     page.get_by_text("would be moved").wait_for()
 
 
-def read_report(page: Page) -> None:
-    """Wait until the report is there."""
-    page.frame_locator("iframe.report").locator("h1").wait_for()
-
-
 def grow(page: Page) -> None:
     """Let the charts of a page grow."""
     page.wait_for_timeout(LIVE_S * 1_000)
@@ -99,5 +94,5 @@ CLUSTER: dict[str, Shot] = {
     "cluster-phone": Shot("/nodes", size="phone"),
 }
 """Pages of a node of a cluster."""
-LINKED: dict[str, Callable[[Page], None] | None] = {"connection": None, "node": grow, "report": read_report}
+LINKED: dict[str, Callable[[Page], None] | None] = {"connection": None, "node": grow}
 """Pages whose addresses are not known before: of the first row of a list."""

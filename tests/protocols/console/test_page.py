@@ -12,7 +12,7 @@ from tests.test_docs import code
 TEXT = (ROOT / "docs" / "console.md").read_text()
 ENTRY = re.compile(r'path: "(/[^"]*)",\s+name: "([^"]+)",\s+group: "[^"]+",\s+tag: "(\w+)"')
 PICTURES = sorted(FOLDER.glob("*.png"))
-NAMES = {"login", *SHOTS, *CLUSTER, *LINKED}
+NAMES = {"login", "report", *SHOTS, *CLUSTER, *LINKED}
 
 
 def test_every_entry_of_the_menu_is_on_the_page_with_its_tag() -> None:

@@ -1,7 +1,7 @@
 """What a page or a terminal tells of a report: the rows of its tables, no more than can be read."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,21 +13,24 @@ from leveret.spark.report.service import Objective
 
 QUEUES_SHOWN_MAX = 12
 DEEPEST_SHOWN_MAX = 6
+SERVED = ("-waiting_p95_ms", "-processing_p95_ms", "in_time_share")
+"""By these figures queues are chosen whose service is shown: those that have one, the worst first."""
 ROWS_MAX = 1000
 """Of each other table; the Parquet files have all of them."""
 
 Row = dict[str, Any]
 TROUBLE = ("critical", "warnings", "dead", "discarded", "failed", "messages")
 """What makes a queue worse off than others: the first of these figures that differs."""
-# By which figure the rows of a table are chosen that are shown.
+YEAR_H = 8_760
+# By which figures, in SQL, the rows of a table are chosen that are shown; `-` is for the largest first.
 ORDER = {
     "alerts": ("severity", "-worst"),
-    "priorities": ("vhost", "queue", "priority"),
+    "priorities": ("-max(starved) over (partition by vhost, queue)", "vhost", "queue", "priority"),
     "fairness": ("waiting_fairness",),
     "tenants": ("-messages",),
     "origins": ("-messages",),
     "consumers": ("-acked",),
-    "outlook": ("full_in_h", "-depth_1d", "-log_bytes_per_day"),
+    "outlook": (f"if(full_in_h <= {YEAR_H}, full_in_h, null)", "-consumers_needed", "-depth_1d"),
     "compared": ("-dead_per_hour", "-error_share", "-messages_per_hour"),
     "streams": ("-lag", "stream"),
     "outcomes": ("vhost", "queue", "-messages"),
@@ -55,6 +58,8 @@ class Findings:
     tables: dict[str, list[Row]]
     earlier: ReportSpan | None = None
     """What the table `compared` compares with."""
+    served: dict[str, list[Row]] = field(default_factory=dict)
+    """The queues that are served worst, by figure."""
 
     def of(self, table: str) -> list[Row]:
         """The rows of a table, none if it was not made."""
@@ -79,16 +84,32 @@ def gather(
     shown = tables["history"].where(F.array_contains(F.array(*wanted), names)) if wanted else tables["history"].limit(0)
     # By periods alone, of which there are few: rows that are left out would look like times in which nothing happened.
     told = {"totals": tables["totals"], "deaths": _deaths(tables["dead_letters"])}
-    rest = {name: rows_of(_ordered(tables[name], by).limit(ROWS_MAX)) for name, by in ORDER.items() if name in tables}
+    ended = {"ended": rows_of(_ended(tables["outcomes"]))} if "outcomes" in tables else {}
+    rest = ended | {
+        name: rows_of(_ordered(tables[name], by).limit(ROWS_MAX)) for name, by in ORDER.items() if name in tables
+    }
     rest |= {name: rows_of(table.orderBy("period")) for name, table in told.items()}
     (summary,) = rows_of(_summary(tables["queues"]))
     history = rows_of(shown.orderBy("period"))
-    return Findings(span, objective, summary["queues"], summary, queues, deepest, history, rest, earlier)
+    served = {}
+    for by in SERVED:
+        name = by.removeprefix("-")
+        ranked = _ordered(tables["queues"].where(F.col(name).isNotNull()), (by, "vhost", "queue"))
+        served[name] = rows_of(ranked.limit(QUEUES_SHOWN_MAX))
+    return Findings(span, objective, summary["queues"], summary, queues, deepest, history, rest, earlier, served)
 
 
 def _deaths(dead_letters: DataFrame) -> DataFrame:
     """Dead letters of all queues by period and reason."""
     return dead_letters.groupBy("period", "reason").agg(F.sum("dead").alias("dead")).where("dead > 0")
+
+
+def _ended(outcomes: DataFrame) -> DataFrame:
+    """How messages ended in all queues."""
+    most = F.max_by(F.struct("vhost", "queue"), "messages").alias("place")
+    sums = F.sum("messages").alias("messages"), F.count("*").alias("queues"), F.max("messages").alias("most")
+    told = outcomes.groupBy("outcome", "transient").agg(*sums, most)
+    return told.select("outcome", "transient", "messages", "queues", "most", "place.*").orderBy(F.desc("messages"))
 
 
 def rows_of(table: DataFrame) -> list[Row]:
@@ -108,9 +129,9 @@ def _moment(micros: int | None) -> datetime | None:
 
 
 def _ordered(table: DataFrame, by: tuple[str, ...]) -> DataFrame:
-    """A table in an order; `-` is for the largest first."""
+    """A table in an order."""
     return table.orderBy(
-        *(F.desc_nulls_last(name[1:]) if name.startswith("-") else F.asc_nulls_last(name) for name in by)
+        *(F.expr(name[1:]).desc_nulls_last() if name[0] == "-" else F.expr(name).asc_nulls_last() for name in by)
     )
 
 

@@ -18,7 +18,7 @@ from leveret.observability.alert_rules import RULES
 from leveret.spark.directories import directory, pattern_of
 from leveret.spark.report.comparison import compared
 from leveret.spark.report.findings import Findings, gather
-from leveret.spark.report.page import QUEUES, Cell, page
+from leveret.spark.report.page import QUEUES, Cell, lagging, page
 from leveret.spark.report.service import QUEUE, Objective
 from leveret.spark.report.streams import LAG_RULE, STREAM_COLUMNS, StreamLag
 from leveret.spark.report.tables import Keep, Sources, make
@@ -48,8 +48,7 @@ def summary(found: Findings) -> str:
     alerts += [
         f"WARNING {LAG_RULE.name}: {row['stream']}, group {row['group']} {figure(row['lag'], LAG_RULE.unit)} "
         f"(limit {figure(LAG_RULE.limit, LAG_RULE.unit)}) now"
-        for row in found.of("streams")
-        if row["warning"]
+        for row in lagging(found)
     ]
     alerts = alerts or [f"none of the {len(RULES)} alert rules fired"]
     return "\n".join([*lines, completeness(found.of("completeness")), "", *alerts]) + "\n"

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from leveret.observability.alert_rules import RULES
 from leveret.spark.report import sections
-from leveret.spark.report.findings import Findings, Row
+from leveret.spark.report.findings import YEAR_H, Findings, Row
+from leveret.spark.report.streams import LAG_RULE
 from leveret.spark.report.tables import SEVERITIES
 from leveret.spark.wording import (
     EXACT,
@@ -20,12 +21,13 @@ from leveret.spark.wording import (
     figure,
     label,
     moment,
-    number,
     share,
+    volume,
 )
 
 ROWS_SHOWN_MAX = 25
 QUEUES_PER_ALERT_MAX = 5
+HOUR_MS = 3_600_000
 
 
 class Cell(NamedTuple):
@@ -68,8 +70,8 @@ QUEUES = (
     told("Depth at the end", "depth_end"),
     told("Depth at most", "depth_max"),
     told("Oldest at the end", "oldest_open_ms", "ms"),
-    told("Waiting 95 %", "waiting_p95_ms", "ms"),
-    told("Processing 95 %", "processing_p95_ms", "ms"),
+    told("Waiting 95\u00a0%", "waiting_p95_ms", "ms"),
+    told("Processing 95\u00a0%", "processing_p95_ms", "ms"),
     told("In time", "in_time_share", "share"),
     told("Served", "available_share", "share"),
 )
@@ -99,13 +101,18 @@ FAIRNESS = (
 )
 
 
+def full_in(hours: float | None) -> str:
+    """When a queue is at the limit; what is a year away is no news."""
+    return NOTHING if hours is None else duration(hours * HOUR_MS) if hours <= YEAR_H else "over a year"
+
+
 OUTLOOK = (
     QUEUE,
     told("Depth by the hour", "depth_per_hour"),
     told("Depth in a day", "depth_1d"),
-    Cell("At the limit in", lambda row: None if (hours := row["full_in_h"]) is None else hours * 3_600_000, "ms"),
-    Cell("Log by the day", lambda row: f"{number(row['log_bytes_per_day'])}B", "text"),
-    Cell("Log in 30 days", lambda row: f"{number(row['log_bytes_30d'])}B", "text"),
+    Cell("At the limit in", lambda row: full_in(row["full_in_h"]), "text"),
+    Cell("Log by the day", lambda row: volume(row["log_bytes_per_day"]), "text"),
+    Cell("Log in 30 days", lambda row: volume(row["log_bytes_30d"]), "text"),
     told("Consumers needed", "consumers_needed"),
 )
 STREAMS = (
@@ -128,14 +135,16 @@ COMPARED = (
     changed("Dead/h", "dead_per_hour"),
     changed("Errors", "error_share", "share"),
     changed("Depth at most", "depth_max"),
-    changed("Waiting 95 %", "waiting_p95_ms", "ms"),
-    changed("Processing 95 %", "processing_p95_ms", "ms"),
+    changed("Waiting 95\u00a0%", "waiting_p95_ms", "ms"),
+    changed("Processing 95\u00a0%", "processing_p95_ms", "ms"),
     changed("In time", "in_time_share", "share"),
 )
 OUTCOMES = (
-    QUEUE,
     Cell("How they ended", lambda row: row["outcome"] + (", transient" if row["transient"] else "")),
     told("Messages", "messages"),
+    told("Queues", "queues"),
+    told("Most in one", "most"),
+    QUEUE,
 )
 REFUSALS = (
     Cell("Where", lambda row: label(row) if row["queue"] else f"exchange {row['exchange'] or '(default)'}"),
@@ -147,7 +156,7 @@ REFUSALS = (
 STREAM_TRAFFIC = (
     Cell("Stream", label),
     told("Appended", "appended"),
-    told("Bytes", "appended_bytes"),
+    Cell("Bytes", lambda row: volume(row["appended_bytes"]), "text"),
     told("Delivered", "read"),
 )
 
@@ -189,7 +198,7 @@ LISTINGS = (
         "Streams", "As the server has them now; the groups that are furthest behind first.", "streams", STREAMS
     ),
     TableSection("Stream traffic", "What history has of appends and reads.", "stream_traffic", STREAM_TRAFFIC),
-    TableSection("Outcomes", "How messages left each queue.", "outcomes", OUTCOMES),
+    TableSection("Outcomes", "How messages left their queues, and from which most of them did so.", "ended", OUTCOMES),
     TableSection("Refused publishes", "No queue, or not this one, took them.", "refusals", REFUSALS),
     TableSection("Where dead letters came from", "As the messages themselves tell it.", "origins", ORIGINS),
     TableSection("Consumers", "The busiest first.", "consumers", CONSUMERS),
@@ -247,7 +256,7 @@ def _written(cell: Cell, row: Row) -> str:
 
 def _severity(row: Row) -> str:
     """The worst of the alerts about a queue, by which its row has a colour."""
-    worst = next((kind for name, kind in SEVERITIES.items() if row.get(name)), "")
+    worst = next((kind for name, kind in {**SEVERITIES, "warning": "warning"}.items() if row.get(name)), "")
     return f' class="{worst}"' if worst else ""
 
 
@@ -259,7 +268,8 @@ def _section(title: str, says: str, content: str) -> str:
 
 def _tiles(found: Findings) -> str:
     """The figures that a glance should find."""
-    every, alerts = found.summary, found.of("alerts")
+    every = found.summary
+    alerts = found.of("alerts") + [{"rule": LAG_RULE.name, "severity": LAG_RULE.severity} for _ in lagging(found)]
     fired = {kind: len({row["rule"] for row in alerts if row["severity"] == kind}) for kind in SEVERITIES.values()}
     tiles = {
         "Critical rules that fired": str(fired["critical"]),
@@ -281,27 +291,39 @@ def _alerts(found: Findings) -> str:
     """A row for each rule, whether it fired or not: critical ones first, and those that did not fire last."""
     lines = []
     by_rule = {rule: [row for row in found.of("alerts") if row["rule"] == rule.name] for rule in RULES}
+    where = {
+        rule: [f"{label(row)}: {figure(row['worst'], rule.unit)} at {moment(row['worst_at'])}" for row in _worst(rows)]
+        for rule, rows in by_rule.items()
+    }
+    if found.of("streams"):
+        where[LAG_RULE] = [
+            f"{row['stream']}, group {row['group']}: {figure(row['lag'], LAG_RULE.unit)} now" for row in lagging(found)
+        ]
     severities = list(SEVERITIES.values())
-    for rule in sorted(RULES, key=lambda rule: (not by_rule[rule], severities.index(rule.severity))):
-        fired = sorted(by_rule[rule], key=lambda row: -row["worst"])
-        worst = ", ".join(
-            f"{label(row)}: {figure(row['worst'], rule.unit)} at {moment(row['worst_at'])}"
-            for row in fired[:QUEUES_PER_ALERT_MAX]
-        )
+    for rule in sorted(where, key=lambda rule: (not where[rule], severities.index(rule.severity))):
+        fired = where[rule]
+        worst = ", ".join(f"<span>{escape(each)}</span>" for each in fired[:QUEUES_PER_ALERT_MAX])
         more = f" and {len(fired) - QUEUES_PER_ALERT_MAX} more" if len(fired) > QUEUES_PER_ALERT_MAX else ""
         state = f'<b class="{rule.severity}">{rule.severity}</b>' if fired else '<b class="good">quiet</b>'
         kind = rule.severity if fired else "quiet"
         lines.append(
             f'<tr class="{kind}"><td class="words">{state}</td>'
             f'<td class="words">{escape(rule.name)}<small>{escape(rule.says)}</small></td>'
-            f'<td>{escape(figure(rule.limit, rule.unit))}</td><td class="words wide">{escape(worst + more)}</td></tr>'
+            f'<td>{escape(figure(rule.limit, rule.unit))}</td><td class="words wide">{worst}{more}</td></tr>'
         )
     heads = ("State", "Rule", "Where it was worst")
-    state, name, where = (f'<th scope="col" class="words">{head}</th>' for head in heads)
-    return (
-        f'<div class="table" tabindex="0"><table><thead><tr>{state}{name}<th scope="col">Limit</th>{where}</tr></thead>'
-        f"<tbody>{''.join(lines)}</tbody></table></div>"
-    )
+    state, name, place = (f'<th scope="col" class="words">{head}</th>' for head in heads)
+    head = f'<thead><tr>{state}{name}<th scope="col">Limit</th>{place}</tr></thead>'
+    return f'<div class="table" tabindex="0"><table class="alerts">{head}<tbody>{"".join(lines)}</tbody></table></div>'
+
+
+def _worst(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: -row["worst"])
+
+
+def lagging(found: Findings) -> list[Row]:
+    """The groups of streams that are further behind than they should be."""
+    return [row for row in found.of("streams") if row["warning"]]
 
 
 def _comparison(found: Findings) -> str:

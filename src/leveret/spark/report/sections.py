@@ -10,9 +10,10 @@ from leveret.spark.wording import clock, duration, exact, label, share, short
 
 RANGES_SHOWN_MAX = 12
 PERCENTILES = ("median", "95 %", "99 %")
+TIMES = "From when a message could be taken to its first delivery, and in consumers' hands: the slowest queues first."
 SERVICE = (
-    "Messages that are still in time do not count. Priorities that wait far longer than the highest one of their queue "
-    "are starved, and marked."
+    "The queues that are furthest from the goal first. Messages that are still in time do not count. Priorities that "
+    "wait far longer than the highest one of their queue are starved, and marked."
 )
 TRAFFIC = {"published": "published", "acked": "acknowledged", "failed": "failed deliveries", "dead": "dead letters"}
 
@@ -22,7 +23,7 @@ def plots(found: Findings) -> Iterator[tuple[str, str, str]]:
     yield "Traffic", "All queues together.", _figures([_traffic(found), _deaths(found)])
     yield "Depth", "Messages in the queues that were deepest, waiting or unacked.", _figures(_depths(found))
     times = [_times(found, "waiting_ms", "Waiting"), _times(found, "processing_ms", "Processing")]
-    yield "Times", "From when a message could be taken to its first delivery, and in consumers' hands.", _figures(times)
+    yield "Times", TIMES, _figures(times)
     yield "Service", SERVICE, _figures([_compliance(found), _priorities(found)])
 
 
@@ -72,10 +73,11 @@ def _depth(found: Findings, queue: Row) -> str:
 
 def _times(found: Findings, figure: str, title: str) -> str:
     """The percentiles of a time, by queue."""
-    ranges = [each for row in found.queues if (each := _range(short(label(row)), row, figure))]
+    _, p95, _ = percentile_names(figure)
+    ranges = [each for row in found.served.get(p95, ()) if (each := _range(short(label(row)), row, figure))]
     if not ranges:
         return ""
-    plot = svg.ranges(f"{title} by queue", ranges[:RANGES_SHOWN_MAX], duration)
+    plot = svg.ranges(f"{title} by queue", ranges, duration)
     return _figure(f"{title} (95 % at the right)", plot, PERCENTILES)
 
 
@@ -87,15 +89,11 @@ def _range(name: str, row: Row, figure: str, *, marked: bool = False) -> svg.Per
 
 def _compliance(found: Findings) -> str:
     """Which share was done in time, by queue."""
-    rows = [
-        svg.ShareRow(short(label(row)), row["in_time_share"])
-        for row in found.queues
-        if row["in_time_share"] is not None
-    ]
+    rows = [svg.ShareRow(short(label(row)), row["in_time_share"]) for row in found.served.get("in_time_share", ())]
     if not rows:
         return ""
-    plot = svg.shares("Share of messages that were acknowledged in time", rows, found.objective.share, share)
-    return _figure(f"Acknowledged within {duration(found.objective.within_ms)}", plot)
+    plot = svg.misses("Share of messages that were acknowledged in time", rows, found.objective.share, share)
+    return _figure(f"Not acknowledged within {duration(found.objective.within_ms)}", plot)
 
 
 def _deaths(found: Findings) -> str:
@@ -116,9 +114,10 @@ def _priorities(found: Findings) -> str:
     """Waiting by priority, of queues that have several."""
     rows = found.of("priorities")
     several = {label(row) for row in rows if row["priority"] > 0}
+    calm = several - {label(row) for row in rows if row["starved"]}
     ranges = [
         each
-        for row in sorted(rows, key=lambda row: (label(row), -row["priority"]))
+        for row in sorted(rows, key=lambda row: (label(row) in calm, label(row), -row["priority"]))
         if label(row) in several
         and (each := _range(f"{short(label(row))} · {row['priority']}", row, "waiting_ms", marked=row["starved"]))
     ]

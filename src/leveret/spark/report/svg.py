@@ -117,22 +117,22 @@ def ranges(title: str, rows: Sequence[PercentileRow], shown: Callable[[float], s
     return _svg(title, f"median, 95 and 99 percent. {said}", height, parts)
 
 
-def shares(title: str, rows: Sequence[ShareRow], goal: float, shown: Callable[[float], str]) -> str:
-    """A bar for each of several, and a mark where the goal is."""
+def misses(title: str, rows: Sequence[ShareRow], goal: float, shown: Callable[[float], str]) -> str:
+    """A bar for each of several shares: what is missing to all of it, and a mark where the goal is."""
     left, right, height = LABEL_WIDTH, WIDTH - VALUE_WIDTH, TOP + ROW_HEIGHT * len(rows) + BOTTOM
-    full = right - left
+    full = (right - left) / (max(2 * (1 - goal), *(1 - row.value for row in rows)) or 1)
     parts = []
     for index, row in enumerate(rows):
-        y = TOP + ROW_HEIGHT * index
+        y, missed = TOP + ROW_HEIGHT * index, 1 - row.value
         kind = "good" if row.value >= goal else "bad"
         parts.append(_text(left - 10, y + 16, row.label, "end", "label"))
-        parts.append(f'<rect class="track" x="{left}" y="{y + 5}" width="{full}" height="14" rx="3"/>')
-        parts.append(f'<rect class="{kind}" x="{left}" y="{y + 5}" width="{full * row.value:.1f}" height="14" rx="3"/>')
-        parts.append(_text(WIDTH - 2, y + 16, shown(row.value), "end"))
-        parts.append(_band(0, y, WIDTH, ROW_HEIGHT, f"{row.label}: {row.value * 100:.6g} %"))
-    x = left + full * goal
+        parts.append(f'<rect class="track" x="{left}" y="{y + 5}" width="{right - left}" height="14" rx="3"/>')
+        parts.append(f'<rect class="{kind}" x="{left}" y="{y + 5}" width="{full * missed:.1f}" height="14" rx="3"/>')
+        parts.append(_text(WIDTH - 2, y + 16, shown(missed), "end"))
+        parts.append(_band(0, y, WIDTH, ROW_HEIGHT, f"{row.label}: {row.value * 100:.6g} % in time"))
+    x = left + full * (1 - goal)
     parts.append(f'<line class="goal" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{height - BOTTOM + 4}"/>')
-    parts.append(_text(x, height - 8, f"goal {shown(goal)}", "end"))
+    parts.append(_text(x, height - 8, f"goal: up to {shown(1 - goal)}", "middle"))
     return _svg(title, "; ".join(f"{row.label}: {shown(row.value)}" for row in rows), height, parts)
 
 
@@ -212,8 +212,7 @@ def _x_axis(times: Sequence[str], *, bars: bool = False) -> str:
     texts = []
     for place in range(0, len(times), every):
         x = LEFT + (place + 0.5) * width if bars else _x(place, len(times))
-        first, last = place == 0, x > WIDTH - RIGHT - longest * 4
-        texts.append(_text(x, HEIGHT - 8, times[place], "start" if first and not bars else "end" if last else "middle"))
+        texts.append(_text(x, HEIGHT - 8, times[place], "end" if x > WIDTH - RIGHT - longest * 4 else "middle"))
     return "".join(texts)
 
 
