@@ -24,8 +24,8 @@ from tests.protocols.console.browser import SCREENSHOTS, launch
 from tests.protocols.console.shots import BYTES_MAX, FOLDER
 from tests.server_process import ServerProcess
 
-DAY = TrafficVolume(100_000, queues=120, failures=0.05)
-DAY_BEFORE = TrafficVolume(60_000, queues=120, failures=0.02, seed=2)
+DAY = TrafficVolume(60_000, queues=120, failures=0.05)
+DAY_BEFORE = TrafficVolume(40_000, queues=120, failures=0.02, seed=2)
 TENANTS = 8
 STREAMS = {"clicks": {"billing": 600, "search": 2_500}, "orders.changes": {"warehouse": 2_400}, "audit": {}}
 RECORDS = 5_000

@@ -20,7 +20,7 @@ from leveret.spark.report.depth import oldest_periods
 from leveret.spark.report.findings import QUEUES_SHOWN_MAX, gather, rows_of
 from leveret.spark.report.period import PERIODS_MAX, span
 from leveret.spark.report.service import Objective
-from leveret.spark.report.streams import StreamLag, lags
+from leveret.spark.report.streams import StreamLag, commit_times, lags
 from leveret.spark.report.tables import Sources, alerts, extent, make
 from tests.protocols.metrics.scene import scrape
 from tests.server_process import ServerProcess
@@ -434,6 +434,10 @@ def test_the_lag_of_groups_is_that_of_the_server(tmp_path: Path) -> None:
             "search": (1_030, True),
             "billing": (1_015, True),
         }
+        times = commit_times(server.http_url)
+        assert times is not None
+        assert times.commits > 10
+        assert 0 < times.p50_ms <= times.p95_ms <= times.p99_ms
         # What is scraped, and alerts are about, is the same.
         seen = scrape(server, "/metrics/per-object")
         for name, row in found.items():

@@ -133,6 +133,7 @@ def test_messages_are_counted_by_what_became_of_them(whole: Scrape) -> None:
     assert len(published) > 1
     assert whole.value("leveret_stream_group_lag", vhost="/", stream="events", group="readers") == 1
     assert whole.value("leveret_journal_sync_seconds_count") > 0
+    assert whole.value("leveret_journal_commit_seconds_count") > 0
 
 
 def test_a_queue_has_its_own_figures(per_object: Scrape) -> None:

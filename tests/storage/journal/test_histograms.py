@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 import leveret
+from tests.storage.journal.world import World
 
 
 def test_every_sync_is_timed_and_every_commit_measured(tmp_path: Path) -> None:
@@ -16,6 +19,18 @@ def test_every_sync_is_timed_and_every_commit_measured(tmp_path: Path) -> None:
         assert sum(store.batch_entries.buckets) == commits + 1
         assert store.batch_entries.sum >= entries + 100
         assert sum(store.sync_us.buckets) == store.syncs > syncs
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+def test_a_commit_is_timed_from_when_the_first_caller_asked_for_it(tmp_path: Path, threaded: bool) -> None:
+    world = World(tmp_path, threaded=threaded)
+    for number in range(1, 6):
+        world.durably(b"message")
+        assert sum(world.commit.commit_us.buckets) == number
+    world.commit.flush()  # of nothing
+    assert sum(world.commit.commit_us.buckets) == number
+    assert not getattr(world.commit, "_asked_us", {})
+    world.close()
 
 
 def test_a_commit_of_nothing_is_none(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ class Departed:
     def __init__(self) -> None:
         self.tallies: defaultdict[str, Tally] = defaultdict(Tally)
         self.sync_us = Histogram()
+        self.commit_us = Histogram()
         self.batch_entries = Histogram()
         self.written_bytes = 0
         self.history_dropped = self.events_dropped = 0
@@ -55,6 +56,7 @@ class Departed:
                 self.tallies[kind].merge(tally)
         if runtime.store is not None:
             self.sync_us.add(runtime.store.sync_us)
+            self.commit_us.add(runtime.store.commit.commit_us)
             self.batch_entries.add(runtime.store.batch_entries)
             self.written_bytes += runtime.store.bytes_written
             self.history_dropped += runtime.store.history.figures.dropped

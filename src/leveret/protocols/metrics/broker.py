@@ -308,6 +308,12 @@ STORAGE = (
         "histogram",
     ),
     figure(
+        "leveret_journal_commit_seconds",
+        "Time for which the first publish or settlement of a commit waits to be durable, before it is confirmed",
+        lambda f: f.storage and Times(f.storage.commit_us, EDGES_S_OF_US, 1_000_000),
+        "histogram",
+    ),
+    figure(
         "leveret_journal_commit_entries",
         "Publishes, deliveries and settlements in a commit",
         lambda f: f.storage and Times(f.storage.batch_entries, EDGES_OF_COUNTS),

@@ -37,6 +37,7 @@ class Storage(NamedTuple):
     """The journal, or those of the shards of a node together; and the archive."""
 
     sync_us: Histogram
+    commit_us: Histogram
     batch_entries: Histogram
     written_bytes: int
     unwritten_bytes: int
@@ -73,6 +74,7 @@ async def look_at_storage(runtimes: Iterable[Runtime], departed: Departed) -> St
     archived = await asyncio.to_thread(lambda: sum(map(bytes_in, archives)))
     return Storage(
         sync_us=together(departed.sync_us, *(store.sync_us for store in stores)),
+        commit_us=together(departed.commit_us, *(store.commit.commit_us for store in stores)),
         batch_entries=together(departed.batch_entries, *(store.batch_entries for store in stores)),
         written_bytes=departed.written_bytes + sum(store.bytes_written for store in stores),
         unwritten_bytes=sum(journal.unwritten_bytes for journal in journals),

@@ -38,6 +38,7 @@ ORDER = {
     "stream_traffic": ("-appended",),
     "check": ("-difference", "queue", "since"),
     "completeness": ("since",),
+    "commits": ("commits",),
 }
 
 
@@ -130,9 +131,11 @@ def _moment(micros: int | None) -> datetime | None:
 
 def _ordered(table: DataFrame, by: tuple[str, ...]) -> DataFrame:
     """A table in an order."""
-    return table.orderBy(
-        *(F.expr(name[1:]).desc_nulls_last() if name[0] == "-" else F.expr(name).asc_nulls_last() for name in by)
-    )
+    # Spark orders by columns, not by what windows give.
+    keys = {f"_by_{place}": figure for place, figure in enumerate(by)}
+    keyed = table.withColumns({key: F.expr(figure.removeprefix("-")) for key, figure in keys.items()})
+    order = (F.desc_nulls_last(key) if figure[0] == "-" else F.asc_nulls_last(key) for key, figure in keys.items())
+    return keyed.orderBy(*order).drop(*keys)
 
 
 def _summary(queues: DataFrame) -> DataFrame:

@@ -20,7 +20,7 @@ from leveret.spark.report.comparison import compared
 from leveret.spark.report.findings import Findings, gather
 from leveret.spark.report.page import QUEUES, Cell, lagging, page
 from leveret.spark.report.service import QUEUE, Objective
-from leveret.spark.report.streams import LAG_RULE, STREAM_COLUMNS, StreamLag
+from leveret.spark.report.streams import COMMIT_COLUMNS, LAG_RULE, STREAM_COLUMNS, CommitTimes, StreamLag
 from leveret.spark.report.tables import Keep, Sources, make
 from leveret.spark.tables import read_table
 from leveret.spark.wording import completeness, exact, figure, label, moment, share
@@ -90,6 +90,7 @@ def build(
     tenant_header: str | None = TENANT_HEADER,
     compare: Mapping[str, str] | None = None,
     streams: Sequence[StreamLag] = (),
+    commits: CommitTimes | None = None,
     now: datetime | None = None,
 ) -> Report:
     """Report on what the options of `format("leveret")` name; what was in `out` of an earlier report is replaced.
@@ -108,7 +109,14 @@ def build(
         rest = {name: value for name, value in options.items() if name not in ("since", "until")}
         earlier = sources({**rest, **compare}, None)
     return build_from(
-        spark, sources(options, now), out, period=period, objective=objective, earlier=earlier, streams=streams
+        spark,
+        sources(options, now),
+        out,
+        period=period,
+        objective=objective,
+        earlier=earlier,
+        streams=streams,
+        commits=commits,
     )
 
 
@@ -121,6 +129,7 @@ def build_from(
     objective: Objective | None = None,
     earlier: Sources | None = None,
     streams: Sequence[StreamLag] = (),
+    commits: CommitTimes | None = None,
 ) -> Report:
     """Report on tables that are already there."""
     folder = Path(directory("out", os.fspath(out)))
@@ -132,6 +141,8 @@ def build_from(
         tables["compared"] = keep("compared", compared(tables["queues"], covered, past["queues"], before))
     if streams:
         tables["streams"] = keep("streams", spark.createDataFrame(list(streams), STREAM_COLUMNS))
+    if commits is not None:
+        tables["commits"] = keep("commits", spark.createDataFrame([commits], COMMIT_COLUMNS))
     found = gather(covered, agreed, tables, before)
     folder.mkdir(parents=True, exist_ok=True)
     text = summary(found)

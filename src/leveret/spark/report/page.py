@@ -206,6 +206,15 @@ LISTINGS = (
 )
 
 
+def confirms(row: Row) -> str:
+    """How long publishers wait."""
+    p50, p95, p99 = (duration(row[name]) for name in ("p50_ms", "p95_ms", "p99_ms"))
+    return (
+        f"Of {exact(row['commits'])} commits since the server was started, 95 % were durable within {p95} of the first "
+        f"publish or settlement that waited for them (50 %: {p50}, 99 %: {p99}). Confirms are sent then."
+    )
+
+
 def page(found: Findings) -> str:
     """The whole file."""
     style = files(__package__).joinpath("page.css").read_text()
@@ -223,6 +232,7 @@ def page(found: Findings) -> str:
             _comparison(found),
             *(_section(*each) for each in sections.plots(found)),
             *(_listing(found, each) for each in LISTINGS),
+            *(_section("Confirms", confirms(row), " ") for row in found.of("commits")),
             _section("Completeness", completeness(found.of("completeness")), table(CHECK, wrong) if wrong else " "),
         ]
     )

@@ -1,11 +1,13 @@
-"""Streams of a running broker: how many records they hold, and how far each consumer group is behind.
-
-History tells what came into streams and went out of them, not where groups are: a server is asked for that.
+"""What a running broker tells beside its history: how many records streams hold and how far each consumer group is
+behind, and how long publishes wait until they are durable and confirmed.
 """
 
+import re
 from typing import NamedTuple
 
 from leveret.client.broker import connect
+from leveret.client.calls import ClientCall
+from leveret.core.errors import AccessRefused
 from leveret.observability.alert_rules import STREAM_RULES
 
 GROUPS_MAX = 10_000
@@ -23,6 +25,36 @@ class StreamLag(NamedTuple):
     group: str | None
     lag: int | None
     warning: bool
+
+
+COMMIT_COLUMNS = "commits bigint, p50_ms double, p95_ms double, p99_ms double"
+SHARES = (0.5, 0.95, 0.99)
+_COMMITS = re.compile(r'^leveret_journal_commit_seconds_bucket\{le="([\d.e+-]+|\+Inf)"\} (\d+)', re.MULTILINE)
+
+
+class CommitTimes(NamedTuple):
+    """How long the first publish of a commit waited to be durable, since the server was started."""
+
+    commits: int
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+
+
+def commit_times(url: str, token: str | None = None) -> CommitTimes | None:
+    """The ends of the buckets in which they are; None without a commit, or for a user who may not see metrics."""
+    try:
+        with connect(url, token=token) as broker:
+            text = broker.run(ClientCall("GET", "/metrics", lambda answer: answer.body.decode()))
+    except AccessRefused:
+        return None
+    buckets = [(float(edge), int(count)) for edge, count in _COMMITS.findall(text)]
+    whole = max((count for _, count in buckets), default=0)
+    if not whole:
+        return None
+    return CommitTimes(
+        whole, *(next(1000 * edge for edge, count in buckets if count >= each * whole) for each in SHARES)
+    )
 
 
 def lags(url: str, token: str | None = None) -> list[StreamLag]:

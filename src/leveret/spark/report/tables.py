@@ -12,7 +12,7 @@ dead_letters, origins        by queue, period and reason; by the queue that they
 consumers                    by queue and consumer
 outlook                      by queue: where it is heading (outlook.py)
 compared                     by queue: an earlier period beside this one (comparison.py)
-streams                      by stream and group of a running broker (streams.py)
+streams, commits             by stream and group of a running broker; how long its commits take (streams.py)
 alerts                       rules that fired, by queue
 outcomes                     how messages ended, by queue
 refusals, stream_traffic     refused publishes, by queue or exchange; what streams did

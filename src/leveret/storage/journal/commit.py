@@ -24,6 +24,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from leveret.clock import ticks_us
 from leveret.core.errors import DiskFull, Fenced, JournalFailed
 from leveret.core.histogram import Histogram
 from leveret.storage.disk import Bytes
@@ -165,16 +166,20 @@ class Commit:
         self._callbacks: dict[int, list[Outcome]] = {}
         self._durable = journal.durable
         self.failed: JournalFailed | None = None
+        self.commit_us = Histogram()
+        """How long the first caller that waited for a commit batch did so."""
 
     def kick(self) -> None:
         """Commit all that was appended; the caller holds the lock."""
         self._check()
         while self.failed is None:
+            began_us = ticks_us()
             batch = self._next_batch()
             if batch is None:
                 return
             if self._write(batch):
                 self._wrote(batch)
+                self.commit_us.observe(ticks_us() - began_us)
                 self._wake(batch.seq)
 
     def wait(self, seq: int) -> None:
@@ -344,13 +349,14 @@ class ThreadedCommit(Commit):
         self._busy = self._stopping = False
         self._unmarked = False
         self._wanted = 0  # the last commit batch that a caller asked for
+        self._asked_us: dict[int, int] = {}  # when callers asked for those that are not durable yet
         self._seen = 0
         self._thread = threading.Thread(target=self._run, name="leveret-journal", daemon=True)
         self._thread.start()
 
     def kick(self) -> None:
         self._check()
-        self._wanted = self.pending
+        self._want(self.pending)
         if not self._busy and self._has_more:
             self._busy = True
             self._work.release()
@@ -377,11 +383,23 @@ class ThreadedCommit(Commit):
     def _lead(self, seq: int) -> bool:
         """Ask for a commit batch; write it in this thread if no other one writes."""
         with self._lock:
-            self._wanted = max(self._wanted, seq)
+            self._want(seq)
             if self._busy or self._stopping or self.failed is not None:
                 return False
             self._busy = True
             return True
+
+    def _want(self, seq: int) -> None:
+        """A caller asks for a commit batch; the caller holds the lock."""
+        if seq > self._wanted:
+            self._wanted = seq
+            if seq > self._durable:
+                self._asked_us[seq] = ticks_us()
+
+    def _wake(self, seq: int) -> None:
+        if asked_us := self._asked_us.pop(seq, 0):
+            self.commit_us.observe(ticks_us() - asked_us)
+        super()._wake(seq)
 
     def _hand_over(self) -> None:
         """Let the writer thread go on: with what came meanwhile, or with marking the end when nothing comes."""
