@@ -252,10 +252,11 @@ class HttpConnection(asyncio.Protocol):
         assert self._current is not None, "there was something to work on"
         self._work = None
         request, keep_alive = self._current
-        error = None if work.cancelled() else work.exception()
+        cancelled = work.cancelled()
+        error = None if cancelled else work.exception()
         if self._closing:
             return
-        if work.cancelled():
+        if cancelled:
             answer: object = self._failed(Refusal(503, "the server is stopping: try another one"), request)
         elif isinstance(error, Exception):
             answer = self._failed(error, request)

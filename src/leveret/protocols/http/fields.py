@@ -154,7 +154,8 @@ class Name(Text):
 
     def check(self, name: str, value: Any) -> str:
         text = super().check(name, value)
-        check_bytes(name, text)
+        if not text.isascii():
+            check_bytes(name, text)
         return text
 
 
@@ -328,7 +329,7 @@ class RecordField(JsonField):
         missing = self._required - found.keys()
         if missing:
             raise InvalidArgument(f"{min(missing)} is missing: {self.fields[min(missing)].schema['description']}")
-        if self._one_of and sum(name in found for name in self._one_of) != 1:
+        if self._one_of and len(found.keys() & self._one_of) != 1:
             raise InvalidArgument(f"{' and '.join(self._one_of)} exclude each other: give one of them")
         if len(found) < self._count_min:
             raise InvalidArgument(f"give at least {self._count_min} condition: one of {', '.join(self.fields)}")
