@@ -75,7 +75,7 @@ class Stub:
                 members[node.lhs.name] = self.assignment(node, owner)
             case "ExprStatNode" if getattr(node.expr, "annotation", None):
                 members[node.expr.name] = f"{node.expr.name}: {annotation(node.expr)}"
-            case "DefNode" if node.name not in ("__dealloc__", "__repr__"):
+            case "DefNode" if node.name not in ("__dealloc__", "__getattr__", "__repr__"):
                 members[node.name] = self.function(
                     node, node.name, node.args, annotation(node, "return_type_annotation"), owner
                 )

@@ -49,6 +49,10 @@ log: leveret.RemoteStream = remote.stream("clicks", max_bytes=5)
 
 
 async def main() -> None:
+    async with leveret.aopen("data", sync="never") as here:
+        near: leveret.AsyncQueue = await here.queue("orders", ttl=5)
+        kept: str = await near.send(1, priority=3)
+        held: list[leveret.AsyncMessage] = await near.receive(wait=20)
     async with leveret.aconnect("http://127.0.0.1", retries=3) as client:
         queue: leveret.AsyncRemoteQueue = await client.queue("orders", max_length=5)
         sent: str = await queue.send(1, priority=3)
@@ -61,6 +65,10 @@ leveret.open("data", segment_byte=1)
 leveret.connect("http://127.0.0.1", tokn="t")
 leveret.connect("http://127.0.0.1", timeout="3")
 leveret.aconnect("http://127.0.0.1", retry=3)
+leveret.aopen("data", synk="always")
+leveret.AsyncQueue(orders).send(1, prioritty=3)
+leveret.AsyncQueue(orders).browse(containz="x")
+leveret.AsyncStream(clicks).send(1, kee="k")
 broker.queue("orders", visibility_timout=5)
 broker.queue("orders", max_retry=5)
 broker.queue("orders", dead_leter="dead")

@@ -77,6 +77,15 @@ if TYPE_CHECKING:
         WrongKey,
     )
     from leveret.core.properties import Properties
+    from leveret.embedded.asynchronous import (
+        AsyncEmbeddedBroker,
+        AsyncExchange,
+        AsyncGroup,
+        AsyncQueue,
+        AsyncReader,
+        AsyncStream,
+        aopen,
+    )
     from leveret.embedded.broker import Broker, open
     from leveret.embedded.exchange import Exchange
     from leveret.embedded.group import AsyncGroupConsumer, Group, GroupConsumer
@@ -92,9 +101,10 @@ if TYPE_CHECKING:
         ReaderOptions,
         RecordOptions,
         SendOptions,
+        StreamSettings,
         WorkerOptions,
     )
-    from leveret.runtime.message import Message, Peeked
+    from leveret.runtime.message import AsyncMessage, Message, Peeked
     from leveret.runtime.outgoing import Outgoing
     from leveret.runtime.reading import StreamReader, StreamRecord
     from leveret.runtime.redrive import RedriveResult
@@ -149,6 +159,15 @@ else:
         "Once": "leveret.client.once",
         "ManualClock": "leveret.clock",
         "Options": "leveret.config",
+        "AsyncEmbeddedBroker": "leveret.embedded.asynchronous",
+        "AsyncExchange": "leveret.embedded.asynchronous",
+        "AsyncGroup": "leveret.embedded.asynchronous",
+        "AsyncQueue": "leveret.embedded.asynchronous",
+        "AsyncReader": "leveret.embedded.asynchronous",
+        "AsyncStream": "leveret.embedded.asynchronous",
+        "aopen": "leveret.embedded.asynchronous",
+        "AsyncMessage": "leveret.runtime.message",
+        "StreamSettings": "leveret.runtime.keywords",
         "Broker": "leveret.embedded.broker",
         "open": "leveret.embedded.broker",
         "Exchange": "leveret.embedded.exchange",
@@ -185,8 +204,14 @@ __all__ = [
     "AccessRefused",
     "Appended",
     "Assignment",
+    "AsyncEmbeddedBroker",
+    "AsyncExchange",
+    "AsyncGroup",
     "AsyncGroupConsumer",
+    "AsyncMessage",
     "AsyncOnce",
+    "AsyncQueue",
+    "AsyncReader",
     "AsyncRemoteBroker",
     "AsyncRemoteExchange",
     "AsyncRemoteGroup",
@@ -195,6 +220,7 @@ __all__ = [
     "AsyncRemoteQueue",
     "AsyncRemoteReader",
     "AsyncRemoteStream",
+    "AsyncStream",
     "BlobStoreFailed",
     "Broker",
     "BrokerClosed",
@@ -260,6 +286,7 @@ __all__ = [
     "Stream",
     "StreamReader",
     "StreamRecord",
+    "StreamSettings",
     "StreamStats",
     "Subscription",
     "TooMany",
@@ -270,6 +297,7 @@ __all__ = [
     "WorkerOptions",
     "WrongKey",
     "aconnect",
+    "aopen",
     "connect",
     "open",
     "verify",

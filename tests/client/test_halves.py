@@ -20,7 +20,7 @@ PAIRS = {
     "Stream": (stream.RemoteStream, stream.AsyncRemoteStream),
 }
 OF_WORKERS = {
-    "Queue": {"worker", "run", "processed", "take_waiting", "clock", "flush"},
+    "Queue": {"worker", "run", "flush"},
 }
 
 

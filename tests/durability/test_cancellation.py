@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import leveret
 from leveret.runtime.large_bodies import LargeBodies
 from tests.durability.conftest import Life
 from tests.waiting import PATIENCE_S
@@ -22,9 +23,9 @@ def test_cancelled_receivers_lose_nothing(life: Life) -> None:
     taken: list[object] = []
 
     async def receive() -> None:
-        for message in await orders.areceive(3, wait=1_000):
+        for message in await leveret.AsyncQueue(orders).receive(3, wait=1_000):
             taken.append(message.body)
-            await message.aack()
+            await message.ack()
 
     async def scenario() -> None:
         tasks: list[asyncio.Task[None]] = []
@@ -35,7 +36,7 @@ def test_cancelled_receivers_lose_nothing(life: Life) -> None:
             if chance.random() < 0.5:
                 chance.choice(tasks).cancel()
             if chance.random() < 0.7:
-                await orders.asend(number)
+                await leveret.AsyncQueue(orders).send(number)
             if chance.random() < 0.3:
                 chance.choice(tasks).cancel()
         for task in tasks:
@@ -57,13 +58,13 @@ def test_a_receiver_whose_time_is_over_leaves_the_message(life: Life) -> None:
 
     async def scenario() -> None:
         for number in range(50):
-            receiver = asyncio.create_task(asyncio.wait_for(orders.areceive(1, wait=1_000), 0.001))
+            receiver = asyncio.create_task(asyncio.wait_for(leveret.AsyncQueue(orders).receive(1, wait=1_000), 0.001))
             await asyncio.sleep(0.001)
-            await orders.asend(number)
+            await leveret.AsyncQueue(orders).send(number)
             await asyncio.gather(receiver, return_exceptions=True)
             if not receiver.cancelled() and receiver.exception() is None:
                 for message in receiver.result():
-                    message.ack()
+                    await message.ack()
 
     asyncio.run(scenario())
     stats = orders.stats()
@@ -76,7 +77,7 @@ def test_a_cancelled_sender_may_have_sent_and_nothing_is_half_done(life: Life) -
     confirmed = []
 
     async def send(number: int) -> None:
-        confirmed.append(await orders.asend(number, headers={"large": number % 2}))
+        confirmed.append(await leveret.AsyncQueue(orders).send(number, headers={"large": number % 2}))
 
     async def scenario() -> None:
         tasks = [asyncio.create_task(send(number)) for number in range(100)]
@@ -93,7 +94,7 @@ def test_a_cancelled_sender_may_have_sent_and_nothing_is_half_done(life: Life) -
     assert len(found) == len(set(found))
 
 
-@pytest.mark.parametrize("verb", ["asend", "asend_many", "apublish"])
+@pytest.mark.parametrize("verb", ["send", "send_many", "publish"])
 def test_a_large_body_does_not_hold_up_the_loop(life: Life, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
     broker = life.open()
     orders = broker.queue("orders")
@@ -108,12 +109,12 @@ def test_a_large_body_does_not_hold_up_the_loop(life: Life, monkeypatch: pytest.
 
     async def scenario() -> None:
         send: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
-            "asend": lambda: orders.asend(LARGE),
-            "asend_many": lambda: orders.asend_many([LARGE, "small"]),
-            "apublish": lambda: broker.exchange("events").apublish("", LARGE),
+            "send": lambda: leveret.AsyncQueue(orders).send(LARGE),
+            "send_many": lambda: leveret.AsyncQueue(orders).send_many([LARGE, "small"]),
+            "publish": lambda: leveret.AsyncExchange(broker.exchange("events")).publish("", LARGE),
         }
         sender = asyncio.create_task(send[verb]())
-        await orders.asend("meanwhile")
+        await leveret.AsyncQueue(orders).send("meanwhile")
         assert not sender.done()
         stored.set()
         await sender
@@ -127,7 +128,7 @@ def test_a_sender_of_a_large_body_that_is_cancelled_leaves_no_orphan(life: Life)
     orders = life.open().queue("orders")
 
     async def scenario() -> None:
-        sender = asyncio.create_task(orders.asend(LARGE))
+        sender = asyncio.create_task(leveret.AsyncQueue(orders).send(LARGE))
         await asyncio.sleep(0)
         sender.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -23,10 +23,10 @@ def verbs(orders: leveret.Queue, message: leveret.Message) -> list[Callable[[], 
         lambda: orders.send("x"),
         lambda: orders.send("x" * 300_000),
         lambda: orders.send_many([b"x"]),
-        lambda: asyncio.run(orders.asend("x")),
-        lambda: asyncio.run(orders.asend("x" * 300_000)),
+        lambda: asyncio.run(leveret.AsyncQueue(orders).send("x")),
+        lambda: asyncio.run(leveret.AsyncQueue(orders).send("x" * 300_000)),
         orders.receive,
-        lambda: asyncio.run(orders.areceive()),
+        lambda: asyncio.run(leveret.AsyncQueue(orders).receive()),
         message.ack,
         message.nack,
         message.reject,
@@ -68,7 +68,7 @@ def test_who_waits_is_woken(life: Life, call: str) -> None:
     orders = broker.queue("orders")
 
     async def receive() -> None:
-        await orders.areceive(1, wait=1_000)
+        await leveret.AsyncQueue(orders).receive(1, wait=1_000)
 
     waiting = [Waiting(lambda: orders.receive(1, wait=1_000)), Waiting(lambda: asyncio.run(receive()))]
     while orders.stats().waiters < 2:
@@ -89,7 +89,9 @@ def test_tasks_that_send_are_told(life: Life) -> None:
     life.disk.failing["datasync"] = errno.EIO
 
     async def send() -> list[Any]:
-        return await asyncio.gather(*(orders.asend(number) for number in range(20)), return_exceptions=True)
+        return await asyncio.gather(
+            *(leveret.AsyncQueue(orders).send(number) for number in range(20)), return_exceptions=True
+        )
 
     assert {type(outcome) for outcome in asyncio.run(send())} == {leveret.JournalFailed}
 

@@ -108,10 +108,10 @@ def test_a_reader_waits_for_what_comes(clicks: leveret.Stream) -> None:
 
 def test_tasks_read_and_wait_too(clicks: leveret.Stream) -> None:
     async def run() -> list[object]:
-        waiting = asyncio.create_task(clicks.aread(0, 0, wait=60))
+        waiting = asyncio.create_task(leveret.AsyncStream(clicks).read(0, 0, wait=60))
         await asyncio.sleep(0)
-        await clicks.asend("one")
-        await clicks.asend_many(["two", "three"])
+        await leveret.AsyncStream(clicks).send("one")
+        await leveret.AsyncStream(clicks).send_many(["two", "three"])
         first = await waiting
         seen = [record.body async for record in _first(clicks, 3)]
         return [first[0].body, seen]
@@ -120,7 +120,7 @@ def test_tasks_read_and_wait_too(clicks: leveret.Stream) -> None:
 
 
 async def _first(stream: leveret.Stream, count: int) -> AsyncIterator[leveret.StreamRecord]:
-    async for record in stream.aiterate(offset="first"):
+    async for record in leveret.AsyncStream(stream).iterate(offset="first"):
         yield record
         count -= 1
         if not count:

@@ -48,8 +48,8 @@ def test_what_is_sent_in_a_span_carries_it(exporter: InMemorySpanExporter) -> No
 
 def test_what_a_task_sends_in_a_span_carries_it(exporter: InMemorySpanExporter) -> None:
     async def send(broker: leveret.Broker) -> None:
-        await broker.queue("orders").asend("one")
-        await broker.queue("orders").asend_many(["two"])
+        await leveret.AsyncQueue(broker.queue("orders")).send("one")
+        await leveret.AsyncQueue(broker.queue("orders")).send_many(["two"])
 
     with leveret.open() as broker:
         with trace.get_tracer("test").start_as_current_span("checkout") as span:

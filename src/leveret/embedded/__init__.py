@@ -1,5 +1,6 @@
 """The API that programs import: a broker inside the process, for threads and asyncio, on memory or files.
 
+asynchronous.py  all of it for asyncio: leveret.aopen()
 broker.py    the broker as programs use it: opens, declares and closes everything
 exchange.py  an exchange as programs use it: publish to whatever is bound to it
 group.py     consumer groups as programs use them, and a member that looks after itself

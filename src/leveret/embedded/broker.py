@@ -32,7 +32,7 @@ from leveret.runtime.runtime import Runtime
 from leveret.runtime.stats import BrokerStats, RecoveryReport, broker_stats, journal_stats, recovery_report
 from leveret.runtime.storage import SINGLE, TAG_DIGITS, ShardChoice, open_store, open_streams
 from leveret.runtime.stream import stream_arguments, streams_of
-from leveret.runtime.verbs import Durable, durably, in_thread, twin
+from leveret.runtime.verbs import Durable, OldTwins, durably, in_thread, twin
 from leveret.storage.journal.postgres.store import Takeover
 from leveret.storage.options import options_of
 
@@ -59,7 +59,7 @@ def start_tracing(runtime: Runtime, options: Options) -> None:
     )
 
 
-class Broker:
+class Broker(OldTwins):
     """A broker in this process, from leveret.open(); safe to use from any number of threads and tasks.
 
     `queue` and `exchange` declare what you send to, `policy` sets options by name, `stats` counts, `close` ends it.
@@ -234,14 +234,14 @@ class Broker:
 
     # The same for asyncio
 
-    aqueue = twin(queue)
-    adeclare_queues = twin(declare_queues)
-    astream = twin(stream)
-    aexchange = twin(exchange)
-    apolicy = twin(policy)
-    adelete_policy = twin(delete_policy)
-    aflush = in_thread(flush)
-    aclose = in_thread(close)
+    _aqueue = twin(queue)
+    _adeclare_queues = twin(declare_queues)
+    _astream = twin(stream)
+    _aexchange = twin(exchange)
+    _apolicy = twin(policy)
+    _adelete_policy = twin(delete_policy)
+    _aflush = in_thread(flush)
+    _aclose = in_thread(close)
 
     def __enter__(self) -> Self:
         return self

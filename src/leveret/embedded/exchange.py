@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 from leveret.runtime.keywords import SendOptions
 from leveret.runtime.managed import ManagedQueue
 from leveret.runtime.outgoing import Outgoing, apublish, in_trace, publish
-from leveret.runtime.verbs import Durable, durably, twin
+from leveret.runtime.verbs import Durable, OldTwins, durably, twin
 
 if TYPE_CHECKING:
     from leveret.runtime.runtime import Runtime
 
 
-class Exchange:
+class Exchange(OldTwins):
     """One exchange, from broker.exchange(): hands each message to every queue that is bound to it and matches."""
 
     __slots__ = ("_vhost", "name", "runtime")
@@ -32,7 +32,7 @@ class Exchange:
         """Publish a message with the options of queue.send; give its id once it is durable, None without a route."""
         return publish(self.runtime, self._vhost, self.name, routing_key, in_trace(Outgoing(body, **options)))
 
-    async def apublish(self, /, routing_key: str, body: Any, **options: Unpack[SendOptions]) -> str | None:
+    async def _apublish(self, /, routing_key: str, body: Any, **options: Unpack[SendOptions]) -> str | None:
         """The same as publish, for asyncio."""
         return await apublish(self.runtime, self._vhost, self.name, routing_key, in_trace(Outgoing(body, **options)))
 
@@ -65,9 +65,9 @@ class Exchange:
 
     # The same for asyncio
 
-    abind = twin(bind)
-    aunbind = twin(unbind)
-    adelete = twin(delete)
+    _abind = twin(bind)
+    _aunbind = twin(unbind)
+    _adelete = twin(delete)
 
 
 def _end(to: str | ManagedQueue | Exchange) -> tuple[str, str]:

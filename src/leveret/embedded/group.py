@@ -23,6 +23,7 @@ from leveret.runtime.verbs import (
     AsynchronousBlock,
     Closable,
     Durable,
+    OldTwins,
     ThreadedBlock,
     drain,
     durably,
@@ -226,18 +227,18 @@ class GroupConsumer(LocalMember, ThreadedMember[StreamRecord]):
 
 
 class AsyncGroupConsumer(LocalMember, AsynchronousMember[StreamRecord]):
-    """The same for one task at a time: `async with group.aconsumer() as consumer`."""
+    """The same for one task at a time: `async with group.consumer() as consumer`."""
 
     _new_waiter = TaskWaiter
 
     async def _assigned(self) -> Assignment:
-        return await self.group.ajoin(self.member, session=self._session_s)
+        return await self.group._ajoin(self.member, session=self._session_s)
 
     async def _commit(self) -> None:
-        await self.group.acommit(self.member, self._assignment.generation, self._done)
+        await self.group._acommit(self.member, self._assignment.generation, self._done)
 
 
-class Group:
+class Group(OldTwins):
     """One group of readers, from stream.group(); the verbs of a member, and what operators ask."""
 
     __slots__ = ("_group", "runtime", "stream")
@@ -315,7 +316,7 @@ class Group:
         """A member that joins, reads its share, and joins again after a change; close it, or use a `with` block."""
         return GroupConsumer(self, member, session)
 
-    def aconsumer(self, member: str | None = None, *, session: float = SESSION_S) -> AsyncGroupConsumer:
+    def _aconsumer(self, member: str | None = None, *, session: float = SESSION_S) -> AsyncGroupConsumer:
         """The same for asyncio, for an `async with` block."""
         return AsyncGroupConsumer(self, member, session)
 
@@ -346,7 +347,7 @@ class Group:
 
     # The same for asyncio
 
-    ajoin = twin(join)
-    acommit = twin(commit)
-    areset = twin(reset)
-    adelete = twin(delete)
+    _ajoin = twin(join)
+    _acommit = twin(commit)
+    _areset = twin(reset)
+    _adelete = twin(delete)

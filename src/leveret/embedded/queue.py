@@ -134,8 +134,7 @@ class Subscription:
 class Queue(ManagedQueue):
     """One queue, from broker.queue(): send and receive messages, or let a worker do it.
 
-    Each verb that can wait has a twin for asyncio with an "a" in front: asend, areceive. Iterating takes message after
-    message.
+    Iterating takes message after message. For asyncio see leveret.AsyncQueue.
     """
 
     __slots__ = ("broker",)
@@ -156,7 +155,7 @@ class Queue(ManagedQueue):
         self.runtime.wait(commit_batch)
         return sent
 
-    async def asend(self, body: Any, **options: Unpack[SendOptions]) -> str:
+    async def _asend(self, body: Any, **options: Unpack[SendOptions]) -> str:
         """The same as send, for asyncio."""
         message = in_trace(Outgoing(body, **options))
         done = self.post(message)
@@ -176,7 +175,7 @@ class Queue(ManagedQueue):
         self.runtime.wait(commit_batch)
         return sent
 
-    async def asend_many(self, bodies: Iterable[Any], **options: Unpack[SendOptions]) -> list[str | None]:
+    async def _asend_many(self, bodies: Iterable[Any], **options: Unpack[SendOptions]) -> list[str | None]:
         """The same as send_many, for asyncio."""
         batch, options = _batch(bodies, options)
         done = self.post_many(batch, **options)
@@ -193,7 +192,7 @@ class Queue(ManagedQueue):
         taken, waiting = self._receive(ThreadWaiter, count, wait, visibility_timeout)
         return taken if waiting is None else finish(waiting)
 
-    async def areceive(
+    async def _areceive(
         self, count: int = 1, wait: float = 0, *, visibility_timeout: float | None = None
     ) -> list[Message]:
         """The same as receive, for asyncio."""
@@ -230,7 +229,7 @@ class Queue(ManagedQueue):
                 if taken or not in_time or waiter.stopped:
                     return taken
         finally:
-            self.leave(waiter)
+            self.stop_waiting(waiter)
 
     def __iter__(self) -> Iterator[Message]:
         """Take message after message, for as long as the broker is open."""
@@ -243,12 +242,12 @@ class Queue(ManagedQueue):
     async def __aiter__(self) -> AsyncIterator[Message]:
         try:
             while True:
-                for message in await self.areceive(1, FOREVER_S):
+                for message in await self._areceive(1, FOREVER_S):
                     yield message
         except BrokerClosed:
             return
 
-    async def aack_many(self, messages: Iterable[Message]) -> None:
+    async def _aack_many(self, messages: Iterable[Message]) -> None:
         """The same as ack_many, which never waits."""
         self.ack_many(messages)
 

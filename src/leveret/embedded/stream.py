@@ -27,8 +27,8 @@ FOREVER_S = TIME_MS_MAX // 1000
 class Stream(RuntimeStream):
     """One stream, from broker.stream(): an append-only log in one or more partitions.
 
-    Records with the same key are in the same partition, in their order. Reading removes nothing. Each verb that can
-    wait has a twin for asyncio with an "a" in front: asend, aread.
+    Records with the same key are in the same partition, in their order. Reading removes nothing. For asyncio see
+    leveret.AsyncStream.
     """
 
     __slots__ = ("broker",)
@@ -72,7 +72,7 @@ class Stream(RuntimeStream):
         with self.reader(partition, offset) as reader:
             return reader.read(max_records, max_bytes=max_bytes, wait=wait)
 
-    async def aread(
+    async def _aread(
         self,
         partition: int = 0,
         offset: Place = 0,
@@ -83,7 +83,7 @@ class Stream(RuntimeStream):
     ) -> list[StreamRecord]:
         """The same as read, for asyncio."""
         with self.reader(partition, offset) as reader:
-            return await reader.aread(max_records, max_bytes=max_bytes, wait=wait)
+            return await reader._aread(max_records, max_bytes=max_bytes, wait=wait)
 
     def iterate(
         self, partition: int = 0, offset: Place = "next", **filters: Unpack[ReaderOptions]
@@ -91,7 +91,7 @@ class Stream(RuntimeStream):
         """Record after record, for as long as the broker is open."""
         return drain(self._iterate(ThreadWaiter, partition, offset, filters))
 
-    def aiterate(
+    def _aiterate(
         self, partition: int = 0, offset: Place = "next", **filters: Unpack[ReaderOptions]
     ) -> AsyncIterator[StreamRecord]:
         """The same as iterate, for asyncio."""
@@ -125,6 +125,6 @@ class Stream(RuntimeStream):
 
     # The same for asyncio
 
-    asend = twin(send)
-    asend_many = twin(send_many)
-    agroup = twin(group)
+    _asend = twin(send)
+    _asend_many = twin(send_many)
+    _agroup = twin(group)

@@ -6,7 +6,7 @@ Type checkers refuse a misspelt one by these tables, and editors complete it; do
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal, TypedDict
 
 
@@ -63,6 +63,16 @@ class QueueOptions(TypedDict, total=False):
     max_message_size: int | None
     single_active_consumer: bool | None
     display_name: str | None
+
+
+class StreamSettings(TypedDict, total=False):
+    """broker.stream."""
+
+    partitions: int | None
+    max_age: str | float | timedelta | None
+    max_bytes: int | None
+    segment_bytes: int | None
+    create: bool
 
 
 class ExchangeOptions(TypedDict, total=False):

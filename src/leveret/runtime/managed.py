@@ -18,7 +18,7 @@ from leveret.runtime.message import Peeked, look
 from leveret.runtime.queue import RuntimeQueue
 from leveret.runtime.redrive import Discard, Redrive, RedriveResult, filter_of
 from leveret.runtime.stats import QueueStats, queue_stats
-from leveret.runtime.verbs import Durable, durably, in_thread, twin
+from leveret.runtime.verbs import Durable, OldTwins, Public, durably, in_thread, twin
 from leveret.storage.blobs import body_bytes
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class PeekView:
         self.full = len(self.seen) >= self._count_max
 
 
-class ManagedQueue(RuntimeQueue):
+class ManagedQueue(RuntimeQueue, OldTwins, metaclass=Public):
     """The part of a queue that is about the queue and not about one message."""
 
     __slots__ = ()
@@ -191,10 +191,10 @@ class ManagedQueue(RuntimeQueue):
 
     # The same for asyncio
 
-    acancel = twin(cancel)
-    apurge = twin(purge)
-    apause = twin(pause)
-    aresume = twin(resume)
-    adelete = twin(delete)
-    aredrive = in_thread(redrive)
-    adiscard = in_thread(discard)
+    _acancel = twin(cancel)
+    _apurge = twin(purge)
+    _apause = twin(pause)
+    _aresume = twin(resume)
+    _adelete = twin(delete)
+    _aredrive = in_thread(redrive)
+    _adiscard = in_thread(discard)

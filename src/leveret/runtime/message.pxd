@@ -15,7 +15,13 @@ cdef class Peeked:
     cdef bytes fetched                  # the body, when it was in the blob store
     cdef object parsed
 
-cdef class Message(Peeked):
+cdef class ReceivedMessage(Peeked):
     cdef readonly Held held
     cdef readonly uint64_t lease
     cdef readonly uint64_t received_ms
+
+cdef class Message(ReceivedMessage):
+    pass
+
+cdef class AsyncMessage(ReceivedMessage):
+    pass

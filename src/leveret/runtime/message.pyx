@@ -16,6 +16,7 @@ from leveret.core.message cimport BLOB
 from leveret.core.ports cimport ACKED
 from leveret.core.deadletter import ORIGIN
 from leveret.runtime.bodies import decode
+from leveret.runtime.verbs import deprecated
 
 GROUP = "x-group-id"
 DEDUP = "x-deduplication-id"
@@ -113,12 +114,8 @@ cdef class Peeked:
         return f"<{type(self).__name__} {self.id} of queue {self.source.name!r}, delivered {self.deliveries} times>"
 
 
-cdef class Message(Peeked):
-    """A message that was taken: say what becomes of it before its visibility timeout ends.
-
-    ack: done. nack: again, later. extend: keep it longer. reject: never again. Otherwise it is delivered again.
-    A lease that has ended raises InvalidReceipt.
-    """
+cdef class ReceivedMessage(Peeked):
+    """A message that was taken."""
 
     @property
     def leased(self) -> bool:
@@ -145,6 +142,13 @@ cdef class Message(Peeked):
         """What settles it where this object is not at hand: queue.ack(receipt)."""
         return self.source.receipt_of(self)
 
+cdef class Message(ReceivedMessage):
+    """A message that was taken: say what becomes of it before its visibility timeout ends.
+
+    ack: done. nack: again, later. extend: keep it longer. reject: never again. Otherwise it is delivered again.
+    A lease that has ended raises InvalidReceipt.
+    """
+
     def ack(self) -> None:
         """Done: it is not delivered again."""
         self.source.settle(self, "ack")
@@ -161,21 +165,46 @@ cdef class Message(Peeked):
         """Never again: it becomes a dead letter."""
         self.source.settle(self, "reject")
 
-    async def aack(self) -> None:
-        """The same as ack, which never waits."""
-        self.ack()
+    def __getattr__(self, str name):
+        if name not in ("aack", "anack", "aextend", "areject"):
+            raise AttributeError(f"'Message' object has no attribute {name!r}")
+        deprecated(f"{name} is called {name[1:]} in what leveret.aopen() gives")
+        (message,) = as_async([self])
+        return getattr(message, name[1:])
 
-    async def anack(self, delay: float | None = None) -> None:
-        """The same as nack, which never waits."""
-        self.nack(delay)
 
-    async def aextend(self, seconds: float) -> None:
-        """The same as extend, which never waits."""
-        self.extend(seconds)
+cdef class AsyncMessage(ReceivedMessage):
+    """A message that was taken, for asyncio. See leveret.Message."""
 
-    async def areject(self) -> None:
-        """The same as reject, which never waits."""
-        self.reject()
+    async def ack(self) -> None:
+        """Done: it is not delivered again."""
+        self.source.settle(self, "ack")
+
+    async def nack(self, delay: float | None = None) -> None:
+        """Requeue it; it is redelivered after `delay` seconds or the backoff of its queue."""
+        self.source.settle(self, "nack", delay)
+
+    async def extend(self, seconds: float) -> None:
+        """Keep it for so many seconds from now on."""
+        self.source.settle(self, "extend", seconds)
+
+    async def reject(self) -> None:
+        """Never again: it becomes a dead letter."""
+        self.source.settle(self, "reject")
+
+
+def as_async(messages: list[Message]) -> list[AsyncMessage]:
+    """The same messages for asyncio."""
+    cdef ReceivedMessage taken
+    cdef AsyncMessage message
+    cdef list found = []
+    for taken in messages:
+        message = AsyncMessage.__new__(AsyncMessage)
+        message.source, message.content, message.held, message.seq = taken.source, taken.content, taken.held, taken.seq
+        message.lease, message.deliveries, message.priority = taken.lease, taken.deliveries, taken.priority
+        message.received_ms, message.state = taken.received_ms, taken.state
+        found.append(message)
+    return found
 
 
 def time_of(ms: int) -> datetime:
@@ -248,9 +277,9 @@ def any_stored(messages: list[Message]) -> bool:
     return False
 
 
-def ack_all(CoreQueue queue not None, messages: list[Message]) -> int:
+def ack_all(CoreQueue queue not None, messages: Collection[ReceivedMessage]) -> int:
     """Acknowledge messages of a queue; give the number of those whose lease had ended."""
-    cdef Message message
+    cdef ReceivedMessage message
     cdef Held held
     cdef int late = 0
     for message in messages:

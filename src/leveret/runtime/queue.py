@@ -19,7 +19,7 @@ from leveret.runtime.bodies import BYTES_TYPE, HEADERS, encode
 from leveret.runtime.declare import milliseconds
 from leveret.runtime.keywords import SendOptions
 from leveret.runtime.large_bodies import drop_unused, fetch, is_large, put_away
-from leveret.runtime.message import Message, ack_all, all_bytes, ids, wrap
+from leveret.runtime.message import Message, ReceivedMessage, ack_all, all_bytes, ids, wrap
 from leveret.runtime.outgoing import PLAIN, Outgoing, PreparedMessage, prepare
 from leveret.runtime.waiters import Waiter
 from leveret.storage.blobs import body_bytes
@@ -225,7 +225,7 @@ class RuntimeQueue:
                 (waiters.rejoin if again else waiters.join)(self._core, waiter)
         return taken
 
-    def leave(self, waiter: Waiter) -> None:
+    def stop_waiting(self, waiter: Waiter) -> None:
         with self.runtime.lock:
             self.runtime.waiters.leave(self._core, waiter)
 
@@ -268,7 +268,7 @@ class RuntimeQueue:
         """Make the message of a receipt a dead letter."""
         self._settle_receipt(receipt, "reject")
 
-    def ack_many(self, messages: Iterable[Message]) -> None:
+    def ack_many(self, messages: Iterable[ReceivedMessage]) -> None:
         """Done with all these messages; those whose lease had ended are named by InvalidReceipt after the others."""
         batch = list(messages)
         with self.runtime:

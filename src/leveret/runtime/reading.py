@@ -12,7 +12,7 @@ from leveret.core.message import Message, restored
 from leveret.core.properties import Properties
 from leveret.runtime.bodies import decode
 from leveret.runtime.declare import milliseconds
-from leveret.runtime.verbs import finish
+from leveret.runtime.verbs import OldTwins, finish
 from leveret.runtime.waiters import TaskWaiter, ThreadWaiter, Waiter
 from leveret.storage.stream.blocks import StoredRecord
 from leveret.storage.stream.reader import Start
@@ -117,7 +117,7 @@ class StreamRecord:
         return self._message
 
 
-class StreamReader:
+class StreamReader(OldTwins):
     """Reads one partition, and waits for what is yet to come; for one thread or task at a time.
 
     Holds one piece of the file in memory at most.
@@ -150,7 +150,7 @@ class StreamReader:
         """The next records; when there is none yet, wait up to `wait` seconds for the first."""
         return finish(self.next_records(ThreadWaiter, max_records, max_bytes, wait))
 
-    async def aread(
+    async def _aread(
         self, max_records: int = READ_RECORDS, *, max_bytes: int = READ_BYTES, wait: float = 0
     ) -> list[StreamRecord]:
         """The same as read, for asyncio."""

@@ -22,7 +22,7 @@ from leveret.runtime.keywords import RecordOptions
 from leveret.runtime.message import all_bytes
 from leveret.runtime.outgoing import Outgoing, PreparedMessage, in_trace, prepare
 from leveret.runtime.reading import Place, StreamReader
-from leveret.runtime.verbs import Durable, durably, twin
+from leveret.runtime.verbs import Durable, OldTwins, Public, durably, twin
 from leveret.storage.stream.log import PartitionLog
 from leveret.storage.stream.reader import PIECE_BYTES_MAX, piece, reach, start_named
 from leveret.storage.stream.recorder import FILTER, KEY, PRODUCER, SEQUENCE, StreamRecorder, check_labels
@@ -104,7 +104,7 @@ def partition_stats(recorder: Recorder | None) -> tuple[PartitionStats, ...]:
     )
 
 
-class RuntimeStream:
+class RuntimeStream(OldTwins, metaclass=Public):
     """One stream: an append-only log in one or more partitions."""
 
     __slots__ = ("__weakref__", "_core", "runtime")
@@ -277,7 +277,7 @@ class RuntimeStream:
 
     # The same for asyncio
 
-    adelete = twin(delete)
+    _adelete = twin(delete)
 
 
 def streams_of(runtime: Runtime, vhost: str) -> list[RuntimeStream]:

@@ -4,7 +4,7 @@ In this process one object has both: what changes something gives the commit bat
 
     @durably
     def purge(self) -> Durable[int]: ...                      queue.purge() -> int
-    apurge = twin(purge)                                      await queue.apurge() -> int
+    _apurge = twin(purge)                                     AsyncQueue.purge = awaits(Queue._apurge)
 
 A client has a class for each, which inherit verbs that are coroutine functions:
 
@@ -25,6 +25,7 @@ import asyncio
 import inspect
 import sys
 import warnings
+from abc import ABCMeta
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from functools import wraps
 from types import MethodType, TracebackType
@@ -49,6 +50,8 @@ class OfBroker(Protocol):
 
 
 B = TypeVar("B", bound=OfBroker)
+A = TypeVar("A")
+A_co = TypeVar("A_co", covariant=True)
 
 
 def deprecated(what: str) -> None:
@@ -93,6 +96,72 @@ def in_thread(verb: Callable[Concatenate[B, P], T]) -> Callable[Concatenate[B, P
         return await asyncio.to_thread(verb, part, *args, **options)
 
     return worked
+
+
+INTERNAL = frozenset(
+    name
+    for line in (
+        "anyway broker check_partition clock core fetch find lease_of next_records note_read post post_bodies",
+        "post_large post_many post_many_large post_prepared prepare processed receipt_of recorder rest",
+        "run_call runtime send_prepared session settle stop_waiting tag take take_waiting",
+    )
+    for name in line.split()
+)
+"""What the rest of the package uses of the objects that programs have."""
+
+
+class Public(ABCMeta):
+    """A class that programs have: its internals are not in dir() and help()."""
+
+    def __dir__(cls) -> list[str]:
+        return [name for name in super().__dir__() if name not in INTERNAL]
+
+
+class OldTwins:
+    """The old names of verbs for asyncio: `asend` of a queue for threads, and so on; they are deprecated."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("a") and hasattr(type(self), f"_{name}"):
+                deprecated(f"{name} is called {name[1:]} in what leveret.aopen() gives")
+                return getattr(self, f"_{name}")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+class AsyncPart(Generic[A_co], metaclass=Public):
+    """A part of the broker in this process for asyncio; `sync` is the same for threads."""
+
+    __slots__ = ("sync",)
+
+    def __init__(self, sync: A_co) -> None:
+        self.sync = sync
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.sync!r}>"
+
+
+def awaits(verb: Callable[Concatenate[A, P], Steps[T]]) -> Callable[Concatenate[AsyncPart[A], P], Steps[T]]:
+    """A verb of such a part, by the twin of the one for threads."""
+
+    @wraps(verb)
+    async def awaited(part: AsyncPart[A], /, *args: P.args, **options: P.kwargs) -> T:
+        return await verb(part.sync, *args, **options)
+
+    awaited.__name__ = verb.__name__.removeprefix("_a")
+    return awaited
+
+
+def at_once(verb: Callable[Concatenate[A, P], T]) -> Callable[Concatenate[AsyncPart[A], P], Steps[T]]:
+    """The same for a verb that never waits."""
+
+    @wraps(verb)
+    async def done(part: AsyncPart[A], /, *args: P.args, **options: P.kwargs) -> T:
+        return verb(part.sync, *args, **options)
+
+    return done
 
 
 def finish(steps: Steps[T]) -> T:
@@ -159,7 +228,7 @@ class attribute(Generic[T]):
         return finish(self._steps(client)) if isinstance(client, Threaded) else MethodType(self._steps, client)
 
 
-class _Half:
+class _Half(metaclass=Public):
     """A class that has its verbs as plain functions, which Python calls without asking their descriptor."""
 
     def __init_subclass__(cls) -> None:

@@ -233,4 +233,4 @@ class Poll:
         self._async_broker.polls.discard(self)
         if self._timer is not None:
             self._timer.cancel()
-        self._queue.leave(self)
+        self._queue.stop_waiting(self)
