@@ -141,6 +141,7 @@ class Rotation:
                 raise DiskFull(f"segment {self._store.meta.oldest} cannot be removed: {why}")
             self.progress.segments = max(0, min(self.progress.segments, until + 1 - self._store.meta.oldest))
             yield
+        self.progress.segments = 0  # compaction that went on beside this may have removed the last of them
 
     def _check_room(self) -> None:
         if self._store.journal.full:

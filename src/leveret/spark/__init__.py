@@ -5,6 +5,7 @@ report/             reports on queues: tables, a page with plots, and a few line
 archive.py          the archive: sealed segments of the journal, and records of streams
 archive_files.py    files of an archive, in a directory or in an object store
 archive_state.py    how far the journal and streams are in an archive
+beginning.py        where history begins: behind the last segment that was removed before an archive had it
 check.py            whether history has all that the broker counted
 columns.py          the columns of the tables of the pipeline
 compaction.py       what keeps an archive small: old days go, small files are put together

@@ -160,6 +160,7 @@ class Archived:
     expired_files: int = 0
     removed_segments: int = 0
     missing_segments: int = 0
+    gone_segments: int = 0
     records: int = 0
     missing_records: int = 0
     files: int = 0
@@ -188,7 +189,9 @@ def archive(spark: SparkSession, job: Archive, now_ms: int, tell: Told = lambda 
                 done.removed_segments += remove_archived(job.store, tables.state("events"))
         tables.expire(now_ms)
         done.generation, done.files = version_of(tables.table("events")), tables.count()
-        done.missing_segments = sum(len(journal.missing) for journal in tables.state("events").journals.values())
+        journals = tables.state("events").journals.values()
+        done.missing_segments = sum(len(journal.missing) for journal in journals)
+        done.gone_segments = done.missing_segments + sum(journal.first - 1 for journal in journals if journal.first)
     return done
 
 

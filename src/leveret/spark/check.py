@@ -14,6 +14,7 @@ note is not compared, nor is a span of which the first events are not there any 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from leveret.spark.beginning import COMPLETE, Beginning
 from leveret.spark.columns import QUEUE_BITS
 
 HOUR_MS = 3_600_000
@@ -33,11 +34,11 @@ LATE_MS = 5_000
 """An event may lie so much behind younger ones in the log."""
 
 
-def compared(events: DataFrame) -> DataFrame:
+def compared(events: DataFrame, beginning: Beginning = COMPLETE) -> DataFrame:
     """One row for each queue, span and counter that is not 0: what was counted, what history has, the difference."""
     facts = _facts(events).withColumn("bucket", F.floor(F.col("ms") / HOUR_MS))
     hours = F.sequence(F.floor(F.col("since_ms") / HOUR_MS), F.floor(F.col("until_ms") / HOUR_MS))
-    spans = spans_of(events).withColumn("bucket", F.explode(hours))
+    spans = spans_of(events, beginning).withColumn("bucket", F.explode(hours))
     within = facts.join(F.broadcast(spans), ["shard", "bucket"]).where("ms > since_ms and ms <= until_ms")
     return (
         within.groupBy("queue_id", "counter", "since_ms", "until_ms")
@@ -56,18 +57,29 @@ def compared(events: DataFrame) -> DataFrame:
     )
 
 
-def spans_of(events: DataFrame) -> DataFrame:
-    """The spans that history has from their beginning on; each is after `since_ms` and not after `until_ms`."""
+def spans_of(events: DataFrame, beginning: Beginning) -> DataFrame:
+    """The spans that history has from their beginning on; each is after `since_ms` and not after `until_ms`.
+
+    A start is told with the first event behind it, which may be in a later segment than what happened before.
+    """
     ended = events.where("event = 'counted' and reason is null")
     spans = ended.select(_shard(), (_ms() - F.col("held_ms")).alias("since_ms"), _ms().alias("until_ms"))
     starts = events.where("event = 'started'").select(_shard(), _ms().alias("since_ms"), F.lit(1).alias("is_first"))
-    first = events.where("event not in ('moved', 'defined')").groupBy(_shard()).agg(F.min(_ms()).alias("first_ms"))
-    known = spans.join(F.broadcast(starts.distinct()), ["shard", "since_ms"], "left").join(F.broadcast(first), "shard")
-    return known.where(f"is_first is not null or since_ms >= first_ms + {LATE_MS}").drop("is_first", "first_ms")
+    first = (
+        events.where("event not in ('moved', 'defined', 'started', 'counted')")
+        .groupBy(_shard())
+        .agg(F.min(_ms()).alias("first_ms"))
+    )
+    known = spans.join(F.broadcast(starts.distinct()), ["shard", "since_ms"], "left").join(
+        F.broadcast(first), "shard", "left"
+    )
+    from_start = "false" if beginning.gone_segments else "is_first is not null"
+    return known.where(f"{from_start} or since_ms >= first_ms + {LATE_MS}").drop("is_first", "first_ms")
 
 
-def completeness(events: DataFrame, rows: DataFrame) -> DataFrame:
+def completeness(events: DataFrame, rows: DataFrame, beginning: Beginning = COMPLETE) -> DataFrame:
     """One row: how many figures were compared and differ, of which time, and what is known to be missing."""
+    since = F.greatest(F.min("at"), F.lit(beginning.complete_since).cast("timestamp"))
     told = rows.agg(
         F.count("*").alias("figures"),
         F.count_if(F.col("difference") != 0).alias("differences"),
@@ -76,7 +88,11 @@ def completeness(events: DataFrame, rows: DataFrame) -> DataFrame:
         F.max("until").alias("until"),
     )
     lost = F.coalesce(F.sum(F.when(F.col("event") == "lost", F.col("seq"))), F.lit(0))
-    return told.crossJoin(events.agg(F.min("at").alias("history_since"), lost.alias("lost")))
+    return told.crossJoin(
+        events.agg(
+            since.alias("history_since"), F.lit(beginning.gone_segments).alias("gone_segments"), lost.alias("lost")
+        )
+    )
 
 
 def _facts(events: DataFrame) -> DataFrame:

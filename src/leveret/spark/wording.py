@@ -88,12 +88,16 @@ def short(text: str) -> str:
 
 
 def completeness(told: list[dict[str, Any]]) -> str:
-    """Whether history has what the broker counted."""
-    if not told or not told[0]["figures"]:
-        return "The broker noted no counters that this history could be compared with."
-    (row,) = told
+    """From when on history is complete, and whether it has what the broker counted."""
+    row: dict[str, Any] = told[0] if told else {"figures": 0, "gone_segments": 0}
+    begins = "No segment of history was removed before it was read. "
+    if row["gone_segments"]:
+        since = moment(row["history_since"])
+        begins = f"History is complete from {since} UTC on: {row['gone_segments']:,} segments before were removed. "
+    if not row["figures"]:
+        return f"{begins}The broker noted no counters that this history could be compared with."
     lost = f", and {row['lost']:,} events were dropped" if row["lost"] else ""
-    return (
+    return begins + (
         f"{row['figures']:,} counters of queues from {moment(row['since'])} to {moment(row['until'])} UTC were "
         f"compared with the events of history: {row['differences']:,} differ{lost}."
     )

@@ -9,7 +9,15 @@ from leveret.spark.archive import Archive, archive
 from leveret.spark.commands.context import Context, Outcome
 from leveret.spark.segments import is_data_directory
 
-RARE = ("compacted_files", "expired_files", "removed_segments", "missing_segments", "records", "missing_records")
+RARE = (
+    "compacted_files",
+    "expired_files",
+    "removed_segments",
+    "missing_segments",
+    "gone_segments",
+    "records",
+    "missing_records",
+)
 """What people need not be told when there is none of it."""
 NOTHING_NEW = "There is no new segment: the last one is archived when a running server has sealed it."
 

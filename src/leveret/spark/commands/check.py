@@ -16,8 +16,9 @@ def run(context: Context) -> Outcome:
         context.catch_up(spark, status)
         status.tell("counters and history")
         events = context.table(spark, "events")
-        rows = compared(events).cache()
-        (facts,) = rows_of(completeness(events, rows))
+        beginning = context.beginning
+        rows = compared(events, beginning).cache()
+        (facts,) = rows_of(completeness(events, rows, beginning))
         differing = rows.where("difference <> 0").orderBy("since", "queue", "counter").select(*DIFFERENCE)
         found = rows_of(differing.limit(SHOWN_MAX))
         by_hour = rows_of(

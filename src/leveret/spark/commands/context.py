@@ -16,6 +16,7 @@ from leveret.core.errors import InvalidArgument, LeveretError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from leveret.spark.beginning import Beginning
     from leveret.spark.progress import Status
 
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
@@ -92,6 +93,13 @@ class Context:
         if "path" not in found:
             found["path"] = found.pop("archive")  # that of a store
         return found
+
+    @property
+    def beginning(self) -> Beginning:
+        """Where the history that these flags choose begins."""
+        from leveret.spark.beginning import Beginning
+
+        return Beginning.of(value for name, value in self.options().items() if name in ("path", "archive"))
 
     def table(self, spark: SparkSession, table: str) -> DataFrame:
         """The table that these flags choose."""

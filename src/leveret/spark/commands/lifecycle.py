@@ -23,6 +23,7 @@ def run(context: Context) -> Outcome:
             .orderBy(F.desc("messages"))
         )
         rows = [row.asDict() for row in outcomes.collect()]
+        beginning = context.beginning
     total = sum(row["messages"] for row in rows)
     listing = PrintedRows("outcomes", ("outcome", "messages", "waiting_ms"), rows)
-    return Outcome({"lives": context.given.out, "messages": total}, (listing,))
+    return Outcome({"lives": context.given.out, "messages": total, **beginning._asdict()}, (listing,))

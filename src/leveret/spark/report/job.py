@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from leveret.observability.alert_rules import RULES
+from leveret.spark.beginning import Beginning
 from leveret.spark.directories import directory, pattern_of
 from leveret.spark.report.comparison import compared
 from leveret.spark.report.findings import Findings, gather
@@ -22,7 +23,7 @@ from leveret.spark.report.page import QUEUES, Cell, lagging, page
 from leveret.spark.report.service import QUEUE, Objective
 from leveret.spark.report.streams import COMMIT_COLUMNS, LAG_RULE, STREAM_COLUMNS, CommitTimes, StreamLag
 from leveret.spark.report.tables import Keep, Sources, make
-from leveret.spark.tables import read_table
+from leveret.spark.tables import PLACES, read_table
 from leveret.spark.wording import completeness, exact, figure, label, moment, share
 from leveret.spark.writing import write_parquet
 
@@ -102,7 +103,8 @@ def build(
 
     def sources(chosen: Mapping[str, str], now: datetime | None) -> Sources:
         tags = None if tenant_header is None else read_tags(spark, chosen, tenant_header)
-        return Sources(read_table(spark, "events", **chosen), tags, now)
+        places = (chosen[name] for name in PLACES if name in chosen)
+        return Sources(read_table(spark, "events", **chosen), tags, now, Beginning.of(places))
 
     earlier = None
     if compare is not None:

@@ -30,6 +30,7 @@ from pyspark.sql import functions as F
 from leveret.core.errors import NotFound
 from leveret.core.outcomes import ACKED, DEATHS, FAILED_REASONS
 from leveret.observability.alert_rules import RULES, AlertRule
+from leveret.spark.beginning import COMPLETE, Beginning
 from leveret.spark.check import compared, completeness
 from leveret.spark.lifecycle import lifecycle
 from leveret.spark.report import depth
@@ -240,6 +241,7 @@ class Sources:
     tags: DataFrame | None
     now: datetime | None = None
     """The time, if the broker runs: what is open now is older than at the last event."""
+    beginning: Beginning = COMPLETE
 
 
 def make(
@@ -280,7 +282,10 @@ def make(
     add("outcomes", outcomes(lives))
     add("refusals", refusals(sources.events))
     add("stream_traffic", stream_traffic(sources.events))
-    add("completeness", completeness(sources.events, add("check", compared(sources.events))))
+    add(
+        "completeness",
+        completeness(sources.events, add("check", compared(sources.events, sources.beginning)), sources.beginning),
+    )
     fired = add("alerts", alerts(told, buried))
     add("queues", _queues(lives, told, [one_of(figures, None, grouped), troubles(fired)], covered))
     add("outlook", outlook(told, covered))
