@@ -1,4 +1,4 @@
-"""A client and sources of Spark in a process that has nothing compiled of Leveret: pure_child.py URL."""
+"""A client and sources of Spark in a process that has nothing compiled of Leveret: pure_child.py URL AMQP_URL."""
 
 import json
 import sys
@@ -18,7 +18,18 @@ def rows(**options: str) -> list[dict[str, Any]]:
     return [row for piece in reader.partitions() for batch in reader.read(piece) for row in batch.to_pylist()]
 
 
-def main(url: str) -> None:
+def over_amqp(url: str) -> list[Any]:
+    """What comes back of messages that were sent."""
+    with leveret.connect(url) as broker:
+        pure = broker.queue("pure")
+        pure.send("one", group="g", dedup_id="d")
+        pure.send_many([b"x" * 200_000, {"two": 2}])
+        found = pure.receive(5)
+        pure.ack_many(found)
+        return [found[0].group, len(found[1].data), found[2].body]
+
+
+def main(url: str, amqp_url: str) -> None:
     with leveret.connect(url) as broker:
         orders = broker.queue("orders")
         orders.send("one", headers={"a": 1})
@@ -38,6 +49,7 @@ def main(url: str) -> None:
         writer.commit([writer.write(iter([pa.RecordBatch.from_pylist(facts, types)]))])
         told["queue"] = [row["value"].decode() for row in rows(url=url, queue="orders")]
         told["published"] = [message.data.decode() for message in orders.receive(10)]
+    told["amqp"] = over_amqp(amqp_url)
     while CLIENTS:
         CLIENTS.popitem()[1].close()
     files = [
@@ -48,4 +60,4 @@ def main(url: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -10,6 +10,8 @@ DIGEST_BYTES = 16
 ID_BYTES = 12  # of a digest: what a key is found by
 KEYS_MAX = 10_000_000  # a window of many days with a key per message must not take all memory
 
+DEDUP_HEADER = "x-deduplication-id"
+
 
 def digest(key: str | bytes, group: str | None = None) -> bytes:
     """The fixed-size form of a key: what is kept and journaled. 128 bits, so that no two keys meet by chance."""

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leveret.core.arguments import TIME_MS_MAX
 from leveret.core.deadletter import OWNED
-from leveret.core.dedup import content_id, digest, fingerprinted
+from leveret.core.dedup import DEDUP_HEADER, content_id, digest, fingerprinted
 from leveret.core.errors import InvalidArgument, MessageTooLarge, QueueFull
+from leveret.core.filters import GROUP_HEADER
 from leveret.core.policy import QueuePolicy
 from leveret.core.properties import Properties, content, scan_header
 from leveret.core.publish import group_key
@@ -20,7 +21,7 @@ from leveret.observability.propagation import traced
 from leveret.runtime.bodies import PERSISTENT_MODE, encode
 from leveret.runtime.declare import milliseconds
 from leveret.runtime.large_bodies import drop_unused, is_large, put_away
-from leveret.runtime.message import DEDUP, GROUP, ids
+from leveret.runtime.message import ids
 
 if TYPE_CHECKING:
     from leveret.runtime.runtime import Runtime
@@ -162,7 +163,10 @@ def _headers(message: Outgoing) -> dict[str, Any] | None:
         raise InvalidArgument(f"headers are a dict of names and values, not {headers!r}")
     own = {
         header: _name(what, value)
-        for header, what, value in ((GROUP, "group", message.group), (DEDUP, "dedup_id", message.dedup_id))
+        for header, what, value in (
+            (GROUP_HEADER, "group", message.group),
+            (DEDUP_HEADER, "dedup_id", message.dedup_id),
+        )
         if value is not None
     }
     return {**{name: value for name, value in (headers or {}).items() if name not in OWNED}, **own} or None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from leveret.core.arguments import sent_delay_ms
 from leveret.core.deadletter import all_keys, without_client_deaths
-from leveret.core.dedup import content_id, digest
+from leveret.core.dedup import DEDUP_HEADER, content_id, digest
 from leveret.core.errors import InvalidArgument, MessageTooLarge, PreconditionFailed
 from leveret.core.filters import GROUP_HEADER
 from leveret.core.ports import RETURNED, TOO_LARGE, UNROUTABLE
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from leveret.protocols.amqp.channel import Channel
     from leveret.runtime.large_bodies import LargeBodies
 
-DEDUP_HEADER = "x-deduplication-id"
 DELAY_HEADER = "x-delay"
 PERSISTENT = 2
 NAME_CHARS_MAX = 1024  # of groups and de-duplication ids: they travel in the header of every message
