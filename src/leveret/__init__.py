@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from leveret.embedded.queue import Queue, Subscription
     from leveret.embedded.stream import Stream
     from leveret.embedded.worker import Reject, Worker
+    from leveret.runtime.bodies import Serializer, use_serializer
     from leveret.runtime.keywords import (
         Conditions,
         ConsumerOptions,
@@ -167,6 +168,8 @@ else:
         "AsyncStream": "leveret.embedded.asynchronous",
         "aopen": "leveret.embedded.asynchronous",
         "AsyncMessage": "leveret.runtime.message",
+        "Serializer": "leveret.runtime.bodies",
+        "use_serializer": "leveret.runtime.bodies",
         "StreamSettings": "leveret.runtime.keywords",
         "Broker": "leveret.embedded.broker",
         "open": "leveret.embedded.broker",
@@ -281,6 +284,7 @@ __all__ = [
     "RemoteStream",
     "ResourceLocked",
     "SendOptions",
+    "Serializer",
     "StaleGeneration",
     "StoreUnreachable",
     "Stream",
@@ -300,5 +304,6 @@ __all__ = [
     "aopen",
     "connect",
     "open",
+    "use_serializer",
     "verify",
 ]

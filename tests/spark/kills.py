@@ -105,7 +105,7 @@ class Site:
         """Wait until the lease of what is reserved is over, if it has one."""
         if lease:
             with self.server.client() as client:
-                queue = client.queue("in", declare=False)
+                queue = client.queue("in", create=False)
                 wait_until(lambda: queue.stats().leased == 0)
 
     def is_between(self) -> bool:

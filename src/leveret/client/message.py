@@ -5,17 +5,20 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from leveret.client import calls
 from leveret.client.calls import ATTRIBUTES, Row
 from leveret.core.jsonable import decode
 from leveret.core.properties import Properties
 from leveret.runtime.bodies import decode as decode_body
+from leveret.runtime.bodies import decode_as
 from leveret.runtime.verbs import Asynchronous, Threaded, verb
 
 if TYPE_CHECKING:
     from leveret.client.queue import AsyncRemoteQueue, QueueVerbs, RemoteQueue
+
+T = TypeVar("T")
 
 
 class RemoteContent:
@@ -36,6 +39,10 @@ class RemoteContent:
     def body(self) -> Any:
         """The body as it was sent: bytes, text or what JSON says."""
         return decode_body(self.content_type, self.data)
+
+    def body_as(self, kind: type[T]) -> T:
+        """The body as a dataclass, a model of pydantic, a struct of msgspec or what else the serializer makes of it."""
+        return decode_as(kind, self.body)
 
     @property
     def content_type(self) -> str | None:

@@ -15,7 +15,7 @@ from leveret.core.ids cimport id_of
 from leveret.core.message cimport BLOB
 from leveret.core.ports cimport ACKED
 from leveret.core.deadletter import ORIGIN
-from leveret.runtime.bodies import decode
+from leveret.runtime.bodies import T, decode, decode_as
 from leveret.runtime.verbs import deprecated
 
 GROUP = "x-group-id"
@@ -57,6 +57,10 @@ cdef class Peeked:
         if self.parsed is None:
             self.parsed = decode(self.content.properties.content_type, self.data)
         return self.parsed
+
+    def body_as(self, kind: type[T]) -> T:
+        """The body as a dataclass, a model of pydantic, a struct of msgspec or what else the serializer makes of it."""
+        return decode_as(kind, self.body)
 
     @property
     def content_type(self) -> str | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from leveret.core.errors import InvalidArgument
 from leveret.core.message import Message, restored
 from leveret.core.properties import Properties
-from leveret.runtime.bodies import decode
+from leveret.runtime.bodies import decode, decode_as
 from leveret.runtime.declare import milliseconds
 from leveret.runtime.verbs import OldTwins, finish
 from leveret.runtime.waiters import TaskWaiter, ThreadWaiter, Waiter
@@ -21,6 +21,7 @@ from leveret.storage.stream.recorder import KEY
 if TYPE_CHECKING:
     from leveret.runtime.stream import RuntimeStream
 
+T = TypeVar("T")
 READ_MAX = 100_000  # records that one call gives
 READ_BYTES_MAX = 64 << 20
 READ_RECORDS = 1_000
@@ -68,6 +69,10 @@ class StreamRecord:
     def body(self) -> Any:
         """The body as it was sent: bytes, text or what JSON says."""
         return decode(self.properties.content_type, self.data)
+
+    def body_as(self, kind: type[T]) -> T:
+        """The body as a dataclass, a model of pydantic, a struct of msgspec or what else the serializer makes of it."""
+        return decode_as(kind, self.body)
 
     @property
     def properties(self) -> Properties:
