@@ -124,6 +124,22 @@ def test_what_no_client_should_send_does_not_stop_the_others(tmp_path: Path) -> 
     )
 
 
+def test_starts_are_told_of_with_any_queue(tmp_path: Path) -> None:
+    """They say that transient messages are gone, whose queue the segment of the start may not speak of."""
+    for number, name in enumerate(("orders", "invoices")):
+        with leveret.open(tmp_path, sync="never", history_events="all") as broker:
+            broker.queue(name)
+            with broker.runtime as core:
+                core.publish_through("/", "", name, Properties(delivery_mode=1), b"gone")
+            assert broker.queue(name).stats().ready == 1, number
+    found = [(row["event"], row["queue"]) for row in rows_of(tmp_path, queue="orders")]
+    starts = [row for row in found if row[0] == "started"]
+    assert ("published", "orders") in found
+    assert len(starts) == 2
+    assert {queue for _, queue in found} == {"orders", None}
+    assert {row["queue"] for row in rows_of(tmp_path, queue="orders", table="messages")} <= {"orders"}
+
+
 def test_a_message_in_several_queues_has_a_row_for_each(tmp_path: Path) -> None:
     names = [f"queue {number}" for number in range(20)]
     with leveret.open(tmp_path, sync="never") as broker:
@@ -144,11 +160,12 @@ def test_columns_are_those_that_were_asked_for(tmp_path: Path) -> None:
 
 def test_only_wanted_queues_and_times_are_read(tmp_path: Path) -> None:
     small_history(tmp_path)
-    assert {row["queue"] for row in rows_of(tmp_path, queue="invoices,none")} == {"invoices"}
+    assert {row["queue"] for row in rows_of(tmp_path, queue="invoices,none")} == {"invoices", None}
+    assert {row["queue"] for row in rows_of(tmp_path, queue="invoices,none", table="messages")} == {"invoices"}
     assert rows_of(tmp_path, until="2020-01-01") == []
     assert rows_of(tmp_path, since="2020-01-01T00:00:00+02:00", table="messages") != []
     assert reader_of(tmp_path, since="2100-01-01").partitions() == []
-    assert reader_of(tmp_path, queue="none").partitions() == []
+    assert reader_of(tmp_path, queue="none", table="messages").partitions() == []
 
 
 def test_segments_are_cut_into_slices_that_together_hold_every_row(tmp_path: Path) -> None:

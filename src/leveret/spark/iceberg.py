@@ -291,9 +291,12 @@ def _files_of(table: Table) -> Iterator[str]:
 def matching(
     name: str, queues: frozenset[str] | None, since_ms: int | None, until_ms: int | None
 ) -> expressions.BooleanExpression:
-    """A condition on queues and time."""
+    """A condition on queues, besides what is of none, and time."""
     said: Any = expressions  # whose types only the plugin of pydantic tells
-    found: list[expressions.BooleanExpression] = [] if queues is None else [said.In(NAME_COLUMNS[name], queues)]
+    column = NAME_COLUMNS[name]
+    found: list[expressions.BooleanExpression] = []
+    if queues is not None:
+        found.append(said.Or(said.In(column, queues), said.IsNull(column)))
     if since_ms is not None:
         found.append(said.GreaterThanOrEqual(TIME_COLUMNS[name], _text(since_ms)))
     if until_ms is not None:

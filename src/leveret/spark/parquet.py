@@ -97,7 +97,7 @@ class ParquetReader(DataSourceReader):
 
         def may_hold(group: int) -> bool:
             names, times = (facts.row_group(group).column(column).statistics for column in (name, time))
-            known = scan.queues is not None and names is not None and names.has_min_max
+            known = scan.queues is not None and names is not None and names.has_min_max and names.null_count == 0
             if known and not any(names.min <= queue <= names.max for queue in scan.queues or ()):
                 return False
             if times is None or not times.has_min_max:
@@ -113,7 +113,8 @@ class ParquetReader(DataSourceReader):
         times = batch.column(TIME_COLUMNS[scan.table])
         if scan.queues is not None:
             names = batch.column(NAME_COLUMNS[scan.table])
-            masks.append(pc.is_in(names, value_set=pa.array(sorted(scan.queues), pa.string())))
+            wanted = pc.is_in(names, value_set=pa.array(sorted(scan.queues), pa.string()))
+            masks.append(pc.or_(wanted, pc.is_null(names)))
         if scan.since_ms > 0:
             masks.append(pc.greater_equal(times, _moment(scan.since_ms)))
         if scan.until_ms < FOREVER_MS:

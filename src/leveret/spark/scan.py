@@ -98,7 +98,8 @@ class JournalScan:
 
     def _may_hold(self, piece: Slice) -> bool:
         """Whether a slice has wanted queues and is of a wanted time."""
-        if self.queues is not None and not any(queue.name in self.queues for queue in piece.names.queues.values()):
+        has_wanted = self.queues is None or any(queue.name in self.queues for queue in piece.names.queues.values())
+        if not (has_wanted or (piece.has_starts and self.table == "events")):
             return False
         early_enough = piece.first_ms - COMMIT_DELAY_MAX_MS < self.until_ms
         return piece.last_ms >= self.since_ms and (early_enough or self._moved_until(piece) > piece.offset)

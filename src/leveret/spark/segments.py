@@ -118,8 +118,9 @@ class EntityNames:
         )
 
     def numbers(self, wanted: frozenset[str]) -> bytes:
-        """One byte for each queue number, not 0 for the queues of these names."""
+        """One byte for each queue number, not 0 for the queues of these names, and for events of no queue."""
         table = bytearray(max(self.queues, default=0) + 1)
+        table[0] = 1
         for number, queue in self.queues.items():
             table[number] = queue.name in wanted
         return bytes(table)
@@ -141,6 +142,8 @@ class Slice:
     names: EntityNames = field(default_factory=EntityNames)
     moved_until: int = 0
     """Publishes before this offset that were moved forward are the only ones of their messages that there are."""
+    has_starts: bool = False
+    """Whether it has events of no queue, as starts are."""
 
 
 class OpenSegment(NamedTuple):
@@ -282,7 +285,7 @@ def slices_of(
         known = names.setdefault(shard, EntityNames())
         known.learn(survey.definitions)
         until = moves.setdefault(shard, MovedMessages(number_of(piece.path))).until(survey)
-        found.append((replace(piece, moved_until=until), known, survey.queues, survey.consumers))
+        found.append((replace(piece, moved_until=until, has_starts=0 in survey.queues), known, survey.queues, survey.consumers))
     for known in names.values():
         known.resolve()
     return [replace(piece, names=known.of(queues, consumers)) for piece, known, queues, consumers in found]

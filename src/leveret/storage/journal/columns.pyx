@@ -132,7 +132,7 @@ cdef class Survey(Walk):
 
     cdef readonly uint64_t start            # where the piece begins; it ends at `offset`
     cdef readonly int64_t first_ms, last_ms
-    cdef readonly set queues, consumers  # type: set[int]  # their numbers
+    cdef readonly set queues, consumers  # type: set[int]  # their numbers; 0: an event of no queue
     cdef readonly list definitions  # type: list[tuple[int, bytes]]  # what, payload
     cdef readonly list moved  # type: list[tuple[int, int, int]]  # offset of the commit batch, message, queue
     cdef readonly int64_t first_seq         # the first message that was published here; NOT_SAID: none was
@@ -152,7 +152,7 @@ cdef class Survey(Walk):
         self.start = self.offset
         self.queues, self.consumers, self.definitions, self.moved = set(), set(), [], []
         self.first_seq, self.moving = NOT_SAID, 0
-        self.last_queue = self.last_consumer = 0
+        self.last_queue, self.last_consumer = 0xFFFFFFFF, 0  # 0 is of no queue
         while self.offset < self.end and self.offset - self.start < piece_bytes:
             if self.ends_here():
                 self.end = self.offset
