@@ -285,7 +285,8 @@ def slices_of(
         known = names.setdefault(shard, EntityNames())
         known.learn(survey.definitions)
         until = moves.setdefault(shard, MovedMessages(number_of(piece.path))).until(survey)
-        found.append((replace(piece, moved_until=until, has_starts=0 in survey.queues), known, survey.queues, survey.consumers))
+        whole = replace(piece, moved_until=until, has_starts=0 in survey.queues)
+        found.append((whole, known, survey.queues, survey.consumers))
     for known in names.values():
         known.resolve()
     return [replace(piece, names=known.of(queues, consumers)) for piece, known, queues, consumers in found]
