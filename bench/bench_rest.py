@@ -52,8 +52,9 @@ class Server(Requests):
 def server() -> Iterator[Server]:
     with tempfile.TemporaryDirectory() as data:
         leveret = [sys.executable, "-m", "leveret"]
-        off = ["--amqp-port", "0", "--sqs-port", "off", "--http-port", "0", "--half-open-max", "5000"]
-        started = [*leveret, "serve", "--data", data, *off]
+        off = ["--amqp-port", "0", "--sqs-port", "off", "--http-port", "0"]
+        room = ["--half-open-max", "5000", "--half-open-per-ip-max", "5000"]  # all receivers connect, then log in
+        started = [*leveret, "serve", "--data", data, *off, *room]
         with subprocess.Popen(started, stderr=subprocess.PIPE, text=True) as process:
             assert process.stderr is not None
             line = next(line for line in process.stderr if PORT.search(line))
@@ -80,6 +81,10 @@ class Waiter(asyncio.Protocol):
         self.body = data[data.index(b"\r\n\r\n") + 4 :]
         self.answered.set_result(time.perf_counter())
 
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.answered.done():
+            self.answered.set_exception(error or ConnectionError("the server closed a connection that waited"))
+
     async def ask(self, request: bytes) -> bytes:
         self.answered = asyncio.get_running_loop().create_future()
         self.transport.write(request)
@@ -101,6 +106,8 @@ async def wake_up(running: Server) -> list[float]:
         waiter.transport.write(running.request("POST /queues/waiting/dequeue", {"wait_seconds": 60}))
     stats = running.request("GET /queues/waiting/stats")
     while json.loads(await sender.ask(stats))["waiters"] < WAITING:
+        for closed in (waiter for waiter in waiters if waiter.answered.done()):
+            await closed.answered
         await asyncio.sleep(0.01)
     taken: list[float] = []
     pending = {waiter.answered for waiter in waiters}
