@@ -90,7 +90,7 @@ def test_retention_counts_from_when_a_message_is_due(reopen: Reopen, clock: leve
         clock.advance(0 if name == "slow" else 43 * DAY_S)
         queue = reopen().queue(name)
         assert [message.body for message in queue.browse()] == ["in a month"]
-    clock.advance(DAY_S)
+    clock.advance(DAY_S + 1)  # the time of a broker that is opened again may be a millisecond ahead of its clock
     assert [len(reopen().queue(name)) for name in ("orders", "slow", "dlq")] == [0, 0, 0]
 
 

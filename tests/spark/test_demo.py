@@ -20,7 +20,7 @@ def told(folder: Path) -> Events:
 
 
 def rejected(events: Events) -> int:
-    return sum(times for (_, _, reason), times in events.items() if reason == "rejected")
+    return sum(times for (_, event, reason), times in events.items() if (event, reason) == ("settled", "rejected"))
 
 
 def is_complete(events: Events) -> bool:
