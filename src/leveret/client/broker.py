@@ -125,11 +125,11 @@ class BrokerVerbs(Closable, Generic[Q, S, E]):
         """
         if not created(create, declare):
             return self._queue(self, name)
+        return await self._declared(name, durable, arguments or {}, with_new_names(options))
+
+    async def _declared(self, name: str, durable: bool, arguments: Mapping[str, Any], options: Mapping[str, Any]) -> Q:
         # As the embedded broker would: without what REST gives by default.
-        path, body = (
-            path_of("queues", name),
-            {"durable": durable, "arguments": encode(arguments or {}), **with_new_names(options)},
-        )
+        path, body = path_of("queues", name), {"durable": durable, "arguments": encode(arguments), **options}
         return self._queue(self, name, await self.session.ask(ClientCall("PUT", f"{path}?defaults=none", row_of, body)))
 
     @verb

@@ -194,6 +194,8 @@ class StreamVerbs(Remote, Generic[R, G]):
                     yield record
         except BrokerClosed:
             return
+        finally:
+            await reader._close()
 
     # Looking
 

@@ -99,7 +99,7 @@ class JournalScan:
     def _may_hold(self, piece: Slice) -> bool:
         """Whether a slice has wanted queues and is of a wanted time."""
         has_wanted = self.queues is None or any(queue.name in self.queues for queue in piece.names.queues.values())
-        if not (has_wanted or (piece.has_starts and self.table == "events")):
+        if not (has_wanted or (piece.has_broker_events and self.table == "events")):
             return False
         early_enough = piece.first_ms - COMMIT_DELAY_MAX_MS < self.until_ms
         return piece.last_ms >= self.since_ms and (early_enough or self._moved_until(piece) > piece.offset)

@@ -142,7 +142,7 @@ class Slice:
     names: EntityNames = field(default_factory=EntityNames)
     moved_until: int = 0
     """Publishes before this offset that were moved forward are the only ones of their messages that there are."""
-    has_starts: bool = False
+    has_broker_events: bool = False
     """Whether it has events of no queue, as starts are."""
 
 
@@ -285,7 +285,7 @@ def slices_of(
         known = names.setdefault(shard, EntityNames())
         known.learn(survey.definitions)
         until = moves.setdefault(shard, MovedMessages(number_of(piece.path))).until(survey)
-        whole = replace(piece, moved_until=until, has_starts=0 in survey.queues)
+        whole = replace(piece, moved_until=until, has_broker_events=0 in survey.queues)
         found.append((whole, known, survey.queues, survey.consumers))
     for known in names.values():
         known.resolve()

@@ -25,8 +25,8 @@ from leveret.client.broker import (
 from leveret.client.session import ClientOptions
 from leveret.core.arguments import QUEUE_TYPE
 from leveret.core.errors import ExchangeNotFound, InvalidArgument, NotSupported, QueueFull, QueueNotFound
-from leveret.runtime.declare import arguments_of, new_arguments, with_new_names
-from leveret.runtime.keywords import ExchangeOptions, QueueOptions, SendOptions
+from leveret.runtime.declare import arguments_of, new_arguments
+from leveret.runtime.keywords import ExchangeOptions, SendOptions
 from leveret.runtime.stream import stream_arguments
 from leveret.runtime.verbs import verb
 from leveret.wire import methods
@@ -105,24 +105,8 @@ class AmqpBrokerVerbs(BrokerVerbs[Q, S, E]):
         """Why the broker takes no messages now; None when it does."""
         return self.session.link.connection.blocked
 
-    @verb
-    async def queue(
-        self,
-        /,
-        name: str,
-        *,
-        create: bool = True,
-        declare: bool | None = None,
-        durable: bool = True,
-        arguments: Mapping[str, Any] | None = None,
-        **options: Unpack[QueueOptions],
-    ) -> Q:
-        """The queue of that name, made if need be; options that contradict an existing one are refused.
-
-        create=False makes none, and asks nothing: QueueNotFound comes from the first verb that uses it.
-        """
-        if created(create, declare):
-            await self._declare(name, durable, dict(arguments or {}), with_new_names(options))
+    async def _declared(self, name: str, durable: bool, arguments: Mapping[str, Any], options: Mapping[str, Any]) -> Q:
+        await self._declare(name, durable, dict(arguments), options)
         return self._queue(self, name)
 
     async def _declare(self, name: str, durable: bool, raw: dict[str, Any], options: Mapping[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from leveret.client.amqp.channels import Publish
@@ -20,12 +20,12 @@ from leveret.client.stream import (
     RemoteStream,
     StreamVerbs,
 )
-from leveret.core.errors import BrokerClosed, InvalidArgument, QueueFull, QueueNotFound
-from leveret.runtime.keywords import ReaderOptions, RecordOptions
+from leveret.core.errors import InvalidArgument, QueueFull, QueueNotFound
+from leveret.runtime.keywords import RecordOptions
 from leveret.runtime.outgoing import Outgoing
 from leveret.runtime.reading import READ_BYTES, READ_RECORDS, Place
 from leveret.runtime.stream import Appended
-from leveret.runtime.verbs import drain, verb
+from leveret.runtime.verbs import verb
 from leveret.wire.methods import QueueDelete
 
 if TYPE_CHECKING:
@@ -186,19 +186,6 @@ class AmqpStreamVerbs(StreamVerbs[R, Any]):
         finally:
             await reader._close()
 
-    async def _iterate(
-        self, partition: int, offset: Place, filters: ReaderOptions
-    ) -> AsyncGenerator[RemoteRecord, None]:
-        reader = await self._reader_at(partition, offset, filters)
-        try:
-            while True:
-                for record in await reader.next_records(READ_RECORDS, READ_BYTES, None):
-                    yield record
-        except BrokerClosed:
-            return
-        finally:
-            await reader._close()
-
     @verb
     async def delete(self) -> int:
         """Delete the stream with everything in it; AMQP counts no records: 0."""
@@ -220,12 +207,6 @@ class AmqpStream(AmqpStreamVerbs[AmqpReader], RemoteStream):
     _reader = AmqpReader
     _group = RemoteGroup
 
-    def iterate(
-        self, partition: int = 0, offset: Place = "next", **filters: Unpack[ReaderOptions]
-    ) -> Iterator[RemoteRecord]:
-        """Record after record, for as long as the client is open."""
-        return drain(self._iterate(partition, offset, filters))
-
 
 class AsyncAmqpStream(AmqpStreamVerbs[AsyncAmqpReader], AsyncRemoteStream):
     """The same for asyncio."""
@@ -233,9 +214,3 @@ class AsyncAmqpStream(AmqpStreamVerbs[AsyncAmqpReader], AsyncRemoteStream):
     broker: AsyncAmqpBroker
     _reader = AsyncAmqpReader
     _group = AsyncRemoteGroup
-
-    def iterate(
-        self, partition: int = 0, offset: Place = "next", **filters: Unpack[ReaderOptions]
-    ) -> AsyncIterator[RemoteRecord]:
-        """Record after record, for as long as the client is open."""
-        return self._iterate(partition, offset, filters)
